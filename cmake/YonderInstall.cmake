@@ -1,0 +1,1 @@
+# Filled in by the install work: export set, package config, pkg-config file.

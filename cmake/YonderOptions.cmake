@@ -1,0 +1,52 @@
+# Build options and the two interface targets that carry flags.
+#
+# Flags live on interface targets and not in CMAKE_CXX_FLAGS, so that a target
+# says itself what it is built with and an installed package exports none of it.
+
+option(YONDER_BUILD_TESTS "Build the tests" ON)
+option(YONDER_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
+option(YONDER_WERROR "Treat warnings as errors" ON)
+set(YONDER_SANITIZE "" CACHE STRING "Value of -fsanitize= for every target, e.g. address,undefined")
+option(YONDER_COVERAGE "Instrument for coverage" OFF)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 23)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(YONDER_CCACHE ccache)
+if(YONDER_CCACHE)
+  # Absolute paths would make two clones miss each other's cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${YONDER_CCACHE})
+endif()
+
+add_library(yonder_warnings INTERFACE)
+target_compile_options(yonder_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align
+  -Woverloaded-virtual -Wimplicit-fallthrough -Wextra-semi -Wundef)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Thread-safety annotations are checked by clang only.
+  target_compile_options(yonder_warnings INTERFACE -Wthread-safety)
+endif()
+if(YONDER_WERROR)
+  target_compile_options(yonder_warnings INTERFACE -Werror)
+endif()
+
+add_library(yonder_sanitizers INTERFACE)
+if(YONDER_SANITIZE)
+  target_compile_options(yonder_sanitizers INTERFACE
+    -fsanitize=${YONDER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(yonder_sanitizers INTERFACE -fsanitize=${YONDER_SANITIZE})
+endif()
+if(YONDER_COVERAGE)
+  target_compile_options(yonder_sanitizers INTERFACE --coverage)
+  target_link_options(yonder_sanitizers INTERFACE --coverage)
+endif()
