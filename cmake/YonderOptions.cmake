@@ -13,6 +13,10 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
 
+# RelWithDebInfo is what we develop and test with: YONDER_DCHECK stays on. Only
+# Release, which users run, defines NDEBUG.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+
 set(CMAKE_CXX_STANDARD 23)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -31,7 +35,9 @@ endif()
 add_library(yonder_warnings INTERFACE)
 target_compile_options(yonder_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align
-  -Woverloaded-virtual -Wimplicit-fallthrough -Wextra-semi -Wundef)
+  -Woverloaded-virtual -Wimplicit-fallthrough -Wextra-semi -Wundef
+  # Options structs are filled by name; what is left out has its default.
+  -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Thread-safety annotations are checked by clang only.
   target_compile_options(yonder_warnings INTERFACE -Wthread-safety)

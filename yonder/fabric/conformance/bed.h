@@ -1,0 +1,83 @@
+#pragma once
+// The test bed of the conformance suite: a target and an initiator on some
+// provider. One suite runs unchanged on all providers; what differs is here.
+//
+// A provider's conformance_test.cc links yonder::fabric_conformance and says:
+//
+//   INSTANTIATE_TEST_SUITE_P(Tcp, Conformance, ::testing::Values(Provider{"plain", make_tcp_bed}),
+//   provider_name);
+//
+// Concurrency: one thread. Lifetime: a bed outlives what its fabrics made.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yonder/fabric/fabric.h"
+
+namespace yonder::fabric::conformance {
+
+// Zeroed, page-aligned memory that the bed's provider would use in earnest (shm:
+// a whole memfd, with its backing).
+struct Memory {
+  std::span<std::byte> bytes;
+  std::optional<Backing> backing;
+  std::shared_ptr<void> owner;
+};
+
+class Bed {
+ public:
+  virtual ~Bed() = default;
+  virtual Fabric& target() = 0;
+  virtual Fabric& initiator() = 0;  // May be the target's fabric.
+  // An address nobody listens on yet.
+  virtual std::string listen_address() = 0;
+  virtual Memory allocate(std::size_t bytes) = 0;
+};
+
+struct Provider {
+  const char* name;
+  std::unique_ptr<Bed> (*make_bed)();
+};
+
+inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }
+inline void PrintTo(const Provider& provider, std::ostream* out) { *out << provider.name; }
+
+// A connected pair, made in SetUp(): `client` talks to `server`, each on its own
+// completion queue; `region` is kBytes of the target's memory with all rights.
+class Conformance : public ::testing::TestWithParam<Provider> {
+ protected:
+  static constexpr std::size_t kBytes = 64 * 1024;
+
+  void SetUp() override;
+  void TearDown() override;
+
+  Deadline soon(Duration duration = std::chrono::seconds(10)) const {
+    return Deadline::after(bed_->initiator().clock(), duration);
+  }
+  Region register_region(const Memory& memory, Rights rights);
+  // A second connection to the same listener; null and a test failure if refused.
+  std::unique_ptr<Endpoint> connect(EndpointOptions options = {});
+  std::unique_ptr<Endpoint> accept();
+  // Polls until `count` raw completions came or the time is up.
+  std::vector<Completion> collect(CompletionQueue& queue, std::size_t count,
+                                  Duration limit = std::chrono::seconds(10));
+
+  std::unique_ptr<Bed> bed_;
+  Memory memory_;
+  Region region_;
+  RegionToken token_;
+  std::unique_ptr<CompletionQueue> client_queue_;
+  std::unique_ptr<CompletionQueue> server_queue_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Endpoint> client_;
+  std::unique_ptr<Endpoint> server_;
+};
+
+}  // namespace yonder::fabric::conformance
