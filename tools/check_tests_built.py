@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Checks that no test, fuzzer or benchmark is forgotten.
+
+A test file that no CMakeLists.txt names compiles nowhere and fails never. So:
+  1. every *_test.cc and *_test.py is an argument of a command in the
+     CMakeLists.txt of its folder (or of a folder above, by its relative path);
+  2. every fuzz/*.cc is given to yonder_fuzzer();
+  3. every bench/**/*_bench.cc is named, and the CMakeLists.txt that names it
+     registers smoke tests.
+"""
+
+import pathlib
+import posixpath
+
+import source_tree
+
+
+def check(root):
+    calls = {posixpath.dirname(path): source_tree.cmake_calls(source_tree.read(root, path))
+             for path in source_tree.files(root, "CMakeLists.txt")}
+    problems = []
+    for path in source_tree.files(root, "_test.cc", "_test.py"):
+        if naming_folder(path, calls) is None:
+            problems.append(f"{path}:1: no CMakeLists.txt names this test")
+    for path in source_tree.files(root, ".cc"):
+        folder = posixpath.dirname(path)
+        if folder == "fuzz" and naming_folder(path, calls, "yonder_fuzzer") is None:
+            problems.append(f"{path}:1: fuzz/CMakeLists.txt does not give this file to yonder_fuzzer()")
+        if path.startswith("bench/") and path.endswith("_bench.cc"):
+            problems += check_benchmark(path, calls)
+    return problems
+
+
+def check_benchmark(path, calls):
+    named = naming_folder(path, calls)
+    if named is None:
+        return [f"{path}:1: no CMakeLists.txt names this benchmark"]
+    if not any("smoke" in call.arguments for call in calls[named]):
+        return [f"{path}:1: {named}/CMakeLists.txt registers no test with the label smoke"]
+    return []
+
+
+def naming_folder(path, calls, command=None):
+    """The folder, from the file's own upwards, whose CMakeLists.txt names it."""
+    for folder in map(str, pathlib.PurePosixPath(path).parents):
+        folder = "" if folder == "." else folder
+        relative = posixpath.relpath(path, folder or ".")
+        for call in calls.get(folder, []):
+            if command in (None, call.name) and any(names(argument, relative) for argument in call.arguments):
+                return folder
+    return None
+
+
+def names(argument, relative):
+    """Whether an argument means the file: "x_test.cc" or "${...}/x_test.cc"."""
+    return argument == relative or (argument.startswith("${") and argument.endswith("}/" + relative))
+
+
+if __name__ == "__main__":
+    source_tree.run(check)
