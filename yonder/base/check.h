@@ -20,10 +20,10 @@ CheckHook set_check_hook(CheckHook hook);
 
 }  // namespace yonder
 
-#define YONDER_CHECK(condition, message)                                            \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]]                                                  \
-      ::yonder::check_failed(#condition, __FILE__, __LINE__, message);              \
+#define YONDER_CHECK(condition, message)                               \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]]                                     \
+      ::yonder::check_failed(#condition, __FILE__, __LINE__, message); \
   } while (false)
 
 #ifdef NDEBUG

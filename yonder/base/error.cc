@@ -24,7 +24,8 @@ constexpr Entry kEntries[] = {
 #undef YONDER_ERROR
 };
 
-constexpr Entry kUnknown{ErrorCode::kOk, "Unknown", "this version does not know the code", "compare the versions"};
+constexpr Entry kUnknown{ErrorCode::kOk, "Unknown", "this version does not know the code",
+                         "compare the versions"};
 
 const Entry& entry(ErrorCode code) {
   const auto* found = std::ranges::find(kEntries, code, &Entry::code);
@@ -33,22 +34,32 @@ const Entry& entry(ErrorCode code) {
 
 ErrorCode code_of_errno(int error_number) {
   switch (error_number) {
-    case ENOMEM: return ErrorCode::kOutOfMemory;
+    case ENOMEM:
+      return ErrorCode::kOutOfMemory;
     case EMFILE:
     case ENFILE:
-    case ENOSPC: return ErrorCode::kResourceExhausted;
+    case ENOSPC:
+      return ErrorCode::kResourceExhausted;
     case EACCES:
-    case EPERM: return ErrorCode::kPermissionDenied;
-    case ENOENT: return ErrorCode::kNotFound;
+    case EPERM:
+      return ErrorCode::kPermissionDenied;
+    case ENOENT:
+      return ErrorCode::kNotFound;
     case EEXIST:
-    case EADDRINUSE: return ErrorCode::kAlreadyExists;
+    case EADDRINUSE:
+      return ErrorCode::kAlreadyExists;
     case ENOSYS:
-    case EOPNOTSUPP: return ErrorCode::kUnsupported;
-    case ETIMEDOUT: return ErrorCode::kDeadlineExceeded;
-    case ECONNREFUSED: return ErrorCode::kConnectionRefused;
+    case EOPNOTSUPP:
+      return ErrorCode::kUnsupported;
+    case ETIMEDOUT:
+      return ErrorCode::kDeadlineExceeded;
+    case ECONNREFUSED:
+      return ErrorCode::kConnectionRefused;
     case EPIPE:
-    case ECONNRESET: return ErrorCode::kConnectionLost;
-    default: return ErrorCode::kOsError;
+    case ECONNRESET:
+      return ErrorCode::kConnectionLost;
+    default:
+      return ErrorCode::kOsError;
   }
 }
 

@@ -1,9 +1,13 @@
 #include "yonder/base/error.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <fstream>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "yonder/base/result.h"
 
@@ -12,13 +16,32 @@ namespace {
 
 TEST(Error, NumbersAreUniqueAndNamed) {
   std::set<int> numbers;
-#define YONDER_ERROR(number, name, cause, remedy)                   \
-  EXPECT_TRUE(numbers.insert(number).second) << #name;              \
-  EXPECT_EQ(error_name(ErrorCode::k##name), #name);                 \
-  EXPECT_FALSE(error_cause(ErrorCode::k##name).empty()) << #name;   \
+#define YONDER_ERROR(number, name, cause, remedy)                 \
+  EXPECT_TRUE(numbers.insert(number).second) << #name;            \
+  EXPECT_EQ(error_name(ErrorCode::k##name), #name);               \
+  EXPECT_FALSE(error_cause(ErrorCode::k##name).empty()) << #name; \
   EXPECT_FALSE(error_remedy(ErrorCode::k##name).empty()) << #name;
 #include "yonder/base/error_codes.inc"
 #undef YONDER_ERROR
+}
+
+// The rows "| number | code | cause | remedy |" of docs/errors.md, with the header rows left out.
+std::vector<std::string> documented_rows() {
+  std::ifstream page(YONDER_SOURCE_DIR "/docs/errors.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(page, line);) {
+    if (line.size() > 2 && line[0] == '|' && line[2] >= '0' && line[2] <= '9') rows.push_back(line);
+  }
+  return rows;
+}
+
+TEST(Error, DocumentationHasExactlyTheseCodesInThisOrder) {
+  std::vector<std::string> expected;
+#define YONDER_ERROR(number, name, cause, remedy) \
+  expected.push_back("| " #number " | " #name " | " cause " | " remedy " |");
+#include "yonder/base/error_codes.inc"
+#undef YONDER_ERROR
+  EXPECT_THAT(documented_rows(), ::testing::ElementsAreArray(expected));
 }
 
 TEST(Error, KnowsThatAPeersNumberMayBeUnknown) {

@@ -26,7 +26,9 @@ constexpr std::unexpected<Error> fail(ErrorCode code, const char* message, std::
 }
 
 // `return fail_errno("mmap");` right after the failed call.
-inline std::unexpected<Error> fail_errno(const char* call) { return std::unexpected<Error>(Error::from_errno(call)); }
+inline std::unexpected<Error> fail_errno(const char* call) {
+  return std::unexpected<Error>(Error::from_errno(call));
+}
 
 }  // namespace yonder
 
@@ -34,13 +36,14 @@ inline std::unexpected<Error> fail_errno(const char* call) { return std::unexpec
 #define YONDER_CONCAT(a, b) YONDER_CONCAT_(a, b)
 
 // Declares `name` from a Result expression, or returns its error to the caller.
-#define YONDER_TRY(name, expression)                                          \
-  auto YONDER_CONCAT(try_result_, __LINE__) = (expression);                   \
-  if (!YONDER_CONCAT(try_result_, __LINE__)) [[unlikely]]                     \
-    return std::unexpected(YONDER_CONCAT(try_result_, __LINE__).error());     \
+#define YONDER_TRY(name, expression)                                      \
+  auto YONDER_CONCAT(try_result_, __LINE__) = (expression);               \
+  if (!YONDER_CONCAT(try_result_, __LINE__)) [[unlikely]]                 \
+    return std::unexpected(YONDER_CONCAT(try_result_, __LINE__).error()); \
   auto name = std::move(*YONDER_CONCAT(try_result_, __LINE__))
 
 // The same for Result<void>.
-#define YONDER_TRY_VOID(expression)                                           \
-  if (auto YONDER_CONCAT(try_result_, __LINE__) = (expression); !YONDER_CONCAT(try_result_, __LINE__)) [[unlikely]] \
+#define YONDER_TRY_VOID(expression)                                                                    \
+  if (auto YONDER_CONCAT(try_result_, __LINE__) = (expression); !YONDER_CONCAT(try_result_, __LINE__)) \
+      [[unlikely]]                                                                                     \
   return std::unexpected(YONDER_CONCAT(try_result_, __LINE__).error())

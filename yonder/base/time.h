@@ -24,7 +24,9 @@ class Instant {
   constexpr std::int64_t ns() const { return ns_; }
 
   friend constexpr auto operator<=>(Instant, Instant) = default;
-  friend constexpr Instant operator+(Instant a, Duration d) { return Instant(saturating_add(a.ns_, d.count())); }
+  friend constexpr Instant operator+(Instant a, Duration d) {
+    return Instant(saturating_add(a.ns_, d.count()));
+  }
   friend constexpr Duration operator-(Instant a, Instant b) { return Duration(a.ns_ - b.ns_); }
 
  private:
