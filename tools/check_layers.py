@@ -6,7 +6,7 @@ Rules, for every folder of yonder/ that calls yonder_library():
   2. USES names only folders of lower layers (never a sibling on the same line);
   3. every #include "yonder/..." is of the folder itself or of one in USES; a
      test may also include what TEST_USES (or LIBS of its yonder_test) names, and
-     yonder/testing;
+     the folders in TEST_FOLDERS;
   4. every folder in USES is included by some file, so the list stays exact;
   5. our headers are included by their full path, in quotes, and exist.
 And everywhere: internal/ headers are included only from inside their folder.
@@ -34,8 +34,12 @@ LAYERS = [
 ]
 RANK = {folder: rank for rank, line in enumerate(LAYERS) for folder in line}
 
-# Helpers of the tests. They may use base, and only tests may use them.
-TESTING = "testing"
+# Folders that only tests may use, with the folders these may use themselves.
+# They are not installed, so they have no yonder_library().
+TEST_FOLDERS = {
+    "testing": {"base"},
+    "fabric/conformance": {"base", "fabric", "testing"},
+}
 
 LIBRARY_KEYWORDS = {"SOURCES", "HEADERS", "PRIVATE_HEADERS", "USES", "LIBS", "PRIVATE_LIBS", "TESTS", "TEST_USES"}
 TEST_KEYWORDS = {"LABEL", "TIMEOUT", "LIBS", "ARGS"}
@@ -94,7 +98,7 @@ def read_declarations(library, commands, by_name, problems):
         for name in names:
             if name in by_name:
                 yield by_name[name].folder
-            else:
+            elif name not in (folder.replace("/", "_") for folder in TEST_FOLDERS):
                 problems.append(f"{library.cmake}:{line}: {name} is no folder of yonder/")
 
     for call in commands:
@@ -122,7 +126,7 @@ def folder_of(path, libraries):
     parts = path.split("/")[1:-1]
     for length in range(len(parts), 0, -1):
         folder = "/".join(parts[:length])
-        if folder in libraries or folder == TESTING:
+        if folder in libraries or folder in TEST_FOLDERS:
             return folder
     return None
 
@@ -157,13 +161,13 @@ def check_include(root, at, path, owner, included, libraries, problems):
     target = folder_of(included, libraries)
     if target == owner:
         return
-    if owner == TESTING:
-        allowed = {"base"}
+    if owner in TEST_FOLDERS:
+        allowed = TEST_FOLDERS[owner]
     else:
         library = libraries[owner]
         allowed = set(library.uses)
         if path.endswith("_test.cc"):
-            allowed |= {*library.test_uses, TESTING}
+            allowed |= {*library.test_uses, *TEST_FOLDERS}
         library.included.add(target)
     if target not in allowed:
         where = "USES or TEST_USES" if path.endswith("_test.cc") else "USES"

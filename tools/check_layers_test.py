@@ -62,6 +62,12 @@ class LayersTest(TreeTest):
         self.write("yonder/sync/c.cc", text)
         self.assertEqual(len(self.problems()), 2)
 
+    def test_holds_the_helpers_of_tests_to_their_own_list(self):
+        self.write("yonder/testing/seed.h", '#include "yonder/base/a.h"\n')
+        self.assertEqual(self.problems(), [])
+        self.write("yonder/testing/seed.h", '#include "yonder/os/b.h"\n')
+        self.assert_one_problem(self.problems(), "is of os, which testing does not name")
+
     def test_reads_the_libraries_of_a_separate_test(self):
         self.library("sync", "c.h", extra="yonder_test(d_test.cc LIBS yonder::sync yonder::os)")
         self.write("yonder/sync/d_test.cc", '#include "yonder/os/b.h"\n')
