@@ -59,6 +59,12 @@ class InstallPackagesTest(TreeTest):
         self.assertIn("apt-get install -y compiler tester", result.stderr)
         self.assertEqual(self.calls(), "")
 
+    def test_only_looks_when_it_is_asked_to(self):
+        result = self.run_script("--check", "build")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("apt-get install -y compiler", result.stderr)
+        self.assertEqual(self.calls(), "")
+
     def test_fetches_new_lists_once_when_installing_fails(self):
         result = self.run_script("build", APT_FAILS="1")
         self.assertNotEqual(result.returncode, 0)
