@@ -7,8 +7,8 @@
 // nothing. A queue also makes progress for its endpoints: on tcp the initiator's
 // socket is read by poll() and wait().
 //
-// Requests flagged kOperation are not returned by poll(): their Operation is
-// called instead, from inside poll() (on `sim`: from inside any queue's wait()).
+// Requests and receives flagged kOperation are not returned by poll(): their
+// Operation is called instead, from inside poll() (on `sim`: from inside any queue's wait()).
 // That is what the awaitable and blocking calls of Endpoint are made of, and why
 // they can be mixed freely with raw requests on one queue.
 //

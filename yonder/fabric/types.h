@@ -151,6 +151,9 @@ struct WorkRequest {
 struct ReceiveRequest {
   std::uint64_t user_data = 0;
   LocalPiece buffer;
+  // kNone or kOperation; comes back in Completion::flags. With kOperation the
+  // message is handed over by a call, so a server needs no loop of its own.
+  RequestFlags flags = RequestFlags::kNone;
 };
 
 // ---------------------------------------------------------------- completions
