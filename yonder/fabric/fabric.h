@@ -115,6 +115,7 @@ struct Capabilities {
   bool rebind = false;                  // Region::rebind works
   bool on_demand_paging = false;
   bool virtual_time = false;                         // clock() advances only by waiting
+  bool enforces_tenants = true;                      // false: the NIC does not know tenants (verbs)
   bool enforces_revocation_on_hostile_peers = true;  // false: shm peers keep their mapping
 };
 

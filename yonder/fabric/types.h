@@ -92,10 +92,8 @@ struct LocalPiece {
   std::uint32_t length = 0;
   LocalKey key = kUnregistered;
 
-  static LocalPiece of(std::span<std::byte> bytes, LocalKey key = kUnregistered) {
-    return {bytes.data(), static_cast<std::uint32_t>(bytes.size()), key};
-  }
-  // For sends and writes: the fabric does not change the bytes.
+  // Takes writable and constant bytes alike: which operation changes them (reads
+  // and receives do) is known to the caller.
   static LocalPiece of(std::span<const std::byte> bytes, LocalKey key = kUnregistered) {
     return {const_cast<std::byte*>(bytes.data()), static_cast<std::uint32_t>(bytes.size()), key};
   }

@@ -4,9 +4,6 @@
 
 namespace yonder::fabric::conformance {
 
-// A program that links the suite but instantiates none of it fails to mean
-// anything; gtest would call that an error, which is what we want.
-
 void Conformance::SetUp() {
   bed_ = GetParam().make_bed();
   ASSERT_NE(bed_, nullptr);
@@ -73,6 +70,47 @@ std::vector<Completion> Conformance::collect(CompletionQueue& queue, std::size_t
     if (got == 0) (void)queue.wait(deadline);
   }
   return all;
+}
+
+WorkRequest Conformance::request(Op op, RemoteAddress remote, std::size_t length) {
+  scratch_.assign(length, std::byte{0});
+  scratch_piece_ = LocalPiece::of(std::span(scratch_));
+  WorkRequest out{.op = op, .remote = remote, .deadline = soon()};
+  if (!is_atomic(op)) out.local = {&scratch_piece_, 1};
+  return out;
+}
+
+bool Conformance::is_refusal(ErrorCode got, ErrorCode expected) const {
+  const bool coarse = bed_->target().capabilities().provider == "verbs";
+  return got == expected || (coarse && got == ErrorCode::kAccessDenied);
+}
+
+void Conformance::expect_only_it_fails(WorkRequest bad, ErrorCode expected) {
+  std::byte buffer[8];
+  const LocalPiece piece = LocalPiece::of(std::span(buffer));
+  const WorkRequest before{.user_data = 1, .local = {&piece, 1}, .remote = token_.at(0), .deadline = soon()};
+  WorkRequest after = before;
+  bad.user_data = 2;
+  after.user_data = 3;
+  const WorkRequest batch[] = {before, bad, after};
+  ASSERT_EQ(client_->post(batch).value_or(0), 3u);
+  const auto done = collect(*client_queue_, 3);
+  ASSERT_EQ(done.size(), 3u);
+  for (const Completion& completion : done) {
+    if (completion.user_data == 2) {
+      EXPECT_TRUE(is_refusal(completion.status, expected)) << completion.status << ", not " << expected;
+    } else {
+      EXPECT_TRUE(completion.ok()) << completion.user_data << ": " << completion.status;
+    }
+  }
+  expect_healthy();
+}
+
+void Conformance::expect_healthy() {
+  std::uint64_t value = 0;
+  const LocalPiece piece = LocalPiece::of(std::as_writable_bytes(std::span(&value, 1)));
+  const auto done = client_->read(piece, token_.at(0), soon()).wait();
+  EXPECT_TRUE(done) << done.error();
 }
 
 }  // namespace yonder::fabric::conformance

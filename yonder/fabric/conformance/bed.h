@@ -69,8 +69,20 @@ class Conformance : public ::testing::TestWithParam<Provider> {
   std::vector<Completion> collect(CompletionQueue& queue, std::size_t count,
                                   Duration limit = std::chrono::seconds(10));
 
+  // A request on scratch memory of the fixture; the next call reuses it.
+  WorkRequest request(Op op, RemoteAddress remote, std::size_t length = 8);
+  // Whether `got` is how this provider says `expected`: a NIC says only that an
+  // access was refused, software says why.
+  bool is_refusal(ErrorCode got, ErrorCode expected) const;
+  // Posts a good read, the bad request and another good read in one doorbell;
+  // only the bad one may fail, with the expected code, and all goes on (E4).
+  void expect_only_it_fails(WorkRequest bad, ErrorCode expected);
+  void expect_healthy();
+
   std::unique_ptr<Bed> bed_;
   Memory memory_;
+  std::vector<std::byte> scratch_;
+  LocalPiece scratch_piece_;
   Region region_;
   RegionToken token_;
   std::unique_ptr<CompletionQueue> client_queue_;
