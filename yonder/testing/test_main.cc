@@ -25,7 +25,8 @@ std::uint64_t choose_seed(int argc, char** argv) {
     const std::string_view arg = argv[i];
     if (arg.starts_with("--seed=") && parse_seed(arg.substr(7), seed)) return seed;
   }
-  if (const char* text = std::getenv("YONDER_TEST_SEED"); text != nullptr && parse_seed(text, seed)) return seed;
+  if (const char* text = std::getenv("YONDER_TEST_SEED"); text != nullptr && parse_seed(text, seed))
+    return seed;
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
 }
