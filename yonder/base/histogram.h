@@ -31,7 +31,7 @@ namespace yonder {
 
 struct HistogramOptions {
   // 1 to 4: the relative error is at most 10^-digits. Two digits to one hour in
-  // nanoseconds take 37 KiB, four take 3.8 MiB.
+  // nanoseconds take 36 KiB, four take 3.6 MiB.
   int significant_digits = 2;
   // The largest value told apart; at least 1.
   std::uint64_t max_value = 3'600'000'000'000;
