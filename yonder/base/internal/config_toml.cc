@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <tuple>
 
 namespace yonder::internal {
 namespace {
@@ -84,7 +85,8 @@ std::expected<std::vector<TomlSetting>, ConfigError> read_toml(const std::string
         ConfigError{fmt::format("{}:{}: {}", path, error.source().begin.line, error.description())});
   }
   // Tables come sorted by key; the reader's first mistake is the one that comes first.
-  std::ranges::stable_sort(settings, {}, &TomlSetting::line);
+  std::ranges::sort(settings, {},
+                    [](const TomlSetting& setting) { return std::tie(setting.line, setting.key); });
   return settings;
 }
 
