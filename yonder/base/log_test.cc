@@ -3,34 +3,16 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <new>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
-namespace {
-std::atomic<std::uint64_t> g_allocations{0};
-}  // namespace
-
-// Counts every allocation of this program, for the test that a disabled message makes
-// none. Not inlined, because g++ would then see free() meet a pointer from new and warn.
-// The nothrow form is replaced too: under ASan it would not come through here, but its
-// delete would.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  g_allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size)) return memory;
-  std::abort();
-}
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return operator new(size);
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#include "yonder/testing/allocation_counter.h"
 
 namespace yonder {
 namespace {
@@ -134,12 +116,12 @@ TEST_F(LogTest, LevelIsChangedAtRunTime) {
 TEST_F(LogTest, DisabledMessageAllocatesNothing) {
   auto logger = make(LogFormat::kJson);
   const std::string name(100, 'n');
-  const std::uint64_t before = g_allocations.load();
+  const std::uint64_t before = testing::allocations();
   logger->log(LogLevel::kDebug, "x", "hidden",
               {{"name", name}, {"error", Error(ErrorCode::kClosed, "x")}, {"n", 1u}});
-  EXPECT_EQ(g_allocations.load(), before);
+  EXPECT_EQ(testing::allocations(), before);
   logger->log(LogLevel::kInfo, "x", "seen", {{"name", name}});
-  EXPECT_GT(g_allocations.load(), before);  // The counter does count.
+  EXPECT_EQ(testing::allocations() > before, testing::kCountsAllocations);  // The counter does count.
 }
 
 TEST_F(LogTest, RateLimitDropsAndThenSaysHowMany) {
