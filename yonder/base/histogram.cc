@@ -126,12 +126,6 @@ double Histogram::stddev() const {
   return std::sqrt(squares / static_cast<double>(count_));
 }
 
-void Histogram::for_each(const std::function<void(const Bucket&)>& visit) const {
-  for (std::size_t i = 0; i < counts_.size(); ++i) {
-    if (counts_[i] != 0) visit({.low = low_of(i), .high = high_of(i), .count = counts_[i]});
-  }
-}
-
 void Histogram::check_invariants() const {
   std::uint64_t total = 0;
   Wide low_sum = 0;

@@ -24,7 +24,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 namespace yonder {
@@ -77,8 +76,13 @@ class Histogram {
     std::uint64_t high;  // …and the largest.
     std::uint64_t count;
   };
-  // Calls `visit` for every bucket that is not empty, in ascending order.
-  void for_each(const std::function<void(const Bucket&)>& visit) const;
+  // Calls `visit(const Bucket&)` for every bucket that is not empty, in ascending order.
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      if (counts_[i] != 0) visit(Bucket{.low = low_of(i), .high = high_of(i), .count = counts_[i]});
+    }
+  }
 
   // Aborts unless counts, extremes and sum agree with each other. For tests.
   void check_invariants() const;
