@@ -5,7 +5,8 @@ A test file that no CMakeLists.txt names compiles nowhere and fails never. So:
   1. every *_test.cc and *_test.py is an argument of a command in the
      CMakeLists.txt of its folder (or of a folder above, by its relative path);
   2. every fuzz/*.cc is given to yonder_fuzzer();
-  3. every bench/**/*_bench.cc is named, and the CMakeLists.txt that names it
+  3. every folder bench/NAME with code (harness/ is what they share) is given to
+     add_test(), or to a foreach() over such tests, in a CMakeLists.txt that
      registers smoke tests.
 """
 
@@ -23,21 +24,19 @@ def check(root):
         if naming_folder(path, calls) is None:
             problems.append(f"{path}:1: no CMakeLists.txt names this test")
     for path in source_tree.files(root, ".cc"):
-        folder = posixpath.dirname(path)
-        if folder == "fuzz" and naming_folder(path, calls, "yonder_fuzzer") is None:
+        if posixpath.dirname(path) == "fuzz" and naming_folder(path, calls, "yonder_fuzzer") is None:
             problems.append(f"{path}:1: fuzz/CMakeLists.txt does not give this file to yonder_fuzzer()")
-        if path.startswith("bench/") and path.endswith("_bench.cc"):
-            problems += check_benchmark(path, calls)
-    return problems
+    return problems + check_benchmarks(root, calls)
 
 
-def check_benchmark(path, calls):
-    named = naming_folder(path, calls)
-    if named is None:
-        return [f"{path}:1: no CMakeLists.txt names this benchmark"]
-    if not any("smoke" in call.arguments for call in calls[named]):
-        return [f"{path}:1: {named}/CMakeLists.txt registers no test with the label smoke"]
-    return []
+def check_benchmarks(root, calls):
+    benchmarks = {path.split("/")[1] for path in source_tree.files(root, ".cc")
+                  if path.startswith("bench/") and path.count("/") > 1}
+    smoked = set()
+    for commands in calls.values():
+        if any("smoke" in call.arguments for call in commands):
+            smoked.update(*(call.arguments for call in commands if call.name in ("add_test", "foreach")))
+    return [f"bench/{name}:1: no smoke test runs this benchmark" for name in sorted(benchmarks - smoked - {"harness"})]
 
 
 def naming_folder(path, calls, command=None):

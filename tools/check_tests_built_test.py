@@ -38,13 +38,14 @@ class TestsBuiltTest(TreeTest):
         self.assertEqual(self.problems(), [])
 
     def test_finds_a_benchmark_without_a_smoke_test(self):
-        self.write("bench/ring_bench.cc", "")
-        self.write("bench/CMakeLists.txt", "")
-        self.assert_one_problem(self.problems(), "no CMakeLists.txt names this benchmark")
-        self.write("bench/CMakeLists.txt", "add_executable(ring ring_bench.cc)")
-        self.assert_one_problem(self.problems(), "smoke")
+        self.write("bench/harness/report.cc", "")
+        self.write("bench/ring/ring.cc", "")
+        self.write("bench/CMakeLists.txt", "add_subdirectory(ring)\nset_tests_properties(x PROPERTIES LABELS smoke)")
+        self.assert_one_problem(self.problems(), "bench/ring", "no smoke test")
+        self.write("bench/CMakeLists.txt", "add_test(NAME ring_bench COMMAND yonder bench ring)")
+        self.assert_one_problem(self.problems(), "bench/ring", "no smoke test")
         self.write("bench/CMakeLists.txt",
-                   "add_executable(ring ring_bench.cc)\nset_tests_properties(ring PROPERTIES LABELS smoke)")
+                   "add_test(NAME x COMMAND yonder bench ring)\nset_tests_properties(x PROPERTIES LABELS smoke)")
         self.assertEqual(self.problems(), [])
 
 
