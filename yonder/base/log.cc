@@ -26,8 +26,10 @@ struct Overloaded : Visitors... {
 };
 
 // A JSON string. Bytes that are no UTF-8 become U+FFFD: a log line is always valid JSON.
+// All beyond ASCII is escaped, because among it are controls that terminals obey.
 std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  constexpr bool kAsciiOnly = true;
+  return nlohmann::json(text).dump(-1, ' ', kAsciiOnly, nlohmann::json::error_handler_t::replace);
 }
 
 bool needs_quotes(std::string_view text) {

@@ -75,6 +75,18 @@ TEST_F(LogTest, TextFromOutsideCannotForgeALine) {
   EXPECT_NE(written[0].find(R"(escape="\u001b[2J" empty="" spaced="a b")"), std::string::npos);
 }
 
+// DEL and the one-character form of "ESC [" (U+009B) lie above the printable ASCII.
+TEST_F(LogTest, ControlsOutsideAsciiReachNoTerminal) {
+  for (const LogFormat format : {LogFormat::kText, LogFormat::kJson}) {
+    auto logger = make(format);
+    logger->log(LogLevel::kInfo, "rpc", "bad name",
+                {{"name",
+                  "a\x7f\xc2\x9b"
+                  "2J"}});
+    EXPECT_NE(lines(*logger).back().find(R"("a\u007f\u009b2J")"), std::string::npos);
+  }
+}
+
 TEST_F(LogTest, JsonLinesParseAndKeepTypes) {
   auto logger = make(LogFormat::kJson);
   logger->log(LogLevel::kError, "node", "write failed",
