@@ -1,0 +1,120 @@
+#pragma once
+// HeaderWord: the first 8 bytes of every slot. It says who lives here, which
+// version the payload has, and what is being done to it.
+//
+//   live, writing, moving:
+//     bit  0       2         22          38           64
+//         | state | version | object id | home block |
+//   moved (the object is elsewhere; readers follow, then check the identity there):
+//     bit  0       2              20              46    64
+//         | state | slot          | frame         | zero |
+//   free: object id and home block are 0 (an id is never 0); the version stays, so
+//   that the next object in this slot continues it and no slow reader mistakes
+//   one for the other. Memory that was never used is 0: free.
+//
+//   state   | one-sided or local read      | write, free            | move
+//   --------+------------------------------+------------------------+---------
+//   free    | no such object               | no such object         | –
+//   live    | copy, then check again       | → writing (CAS)        | → moving (CAS)
+//   writing | retry after a pause          | wait                   | skip, later
+//   moving  | copy, then check again       | wait (one copy long)   | –
+//   moved   | follow to (frame, slot)      | follow                 | –
+//
+// Invariants
+//   H1  Payload bytes of a slot change only while its state is writing, or while
+//       it is free and no pointer to it exists.
+//   H2  version grows by one with every write; a copy whose header had the same
+//       identity and version before and after, with state live or moving, is the
+//       object's value at the moment of the first look.
+//   H3  A slot becomes moved only after the destination holds header and payload,
+//       and the destination leaves its initial state "moving" only after that.
+//       So no write can be acknowledged at the destination while a reader may
+//       still accept the source.
+//
+// Version wraps after 2^20 writes. A write takes at least 20 ns, so a copy that
+// takes less than 20 ms cannot be fooled by a full circle; longer copies are
+// rejected (kVersionWrapBound).
+//
+// Concurrency: a value; slots hold it in a std::atomic<std::uint64_t>.
+
+#include <chrono>
+#include <cstdint>
+
+#include "yonder/base/time.h"
+#include "yonder/node/object_ptr.h"
+
+namespace yonder::node {
+
+struct FrameIdTag;
+using FrameId = StrongId<FrameIdTag, std::uint32_t>;  // In units of 4 KiB of physical memory.
+
+inline constexpr unsigned kStateBits = 2;
+inline constexpr unsigned kVersionBits = 20;
+inline constexpr unsigned kFrameIdBits = 26;
+static_assert(kStateBits + kVersionBits + kObjectIdBits + kBlockIdBits == 64);
+static_assert(kStateBits + kSlotBits + kFrameIdBits <= 64);
+
+inline constexpr Duration kVersionWrapBound = std::chrono::milliseconds(10);
+
+enum class SlotState : std::uint8_t { kLive = 0, kWriting = 1, kMoving = 2, kMoved = 3 };
+
+class HeaderWord {
+ public:
+  constexpr HeaderWord() = default;  // Free, version 0.
+  constexpr explicit HeaderWord(std::uint64_t bits) : bits_(bits) {}
+  static constexpr HeaderWord of(BlockId home, ObjectId id, std::uint32_t version, SlotState state) {
+    return HeaderWord(static_cast<std::uint64_t>(state) | std::uint64_t{version & kVersionMask} << kStateBits |
+                      std::uint64_t{id.value()} << (kStateBits + kVersionBits) |
+                      std::uint64_t{home.value()} << (kStateBits + kVersionBits + kObjectIdBits));
+  }
+  static constexpr HeaderWord moved_to(FrameId frame, std::uint32_t slot) {
+    return HeaderWord(static_cast<std::uint64_t>(SlotState::kMoved) | std::uint64_t{slot} << kStateBits |
+                      std::uint64_t{frame.value()} << (kStateBits + kSlotBits));
+  }
+
+  constexpr std::uint64_t bits() const { return bits_; }
+  constexpr bool is_free() const { return !is_moved() && id().value() == 0; }
+  constexpr SlotState state() const { return static_cast<SlotState>(bits_ & 3); }
+  constexpr bool is_moved() const { return state() == SlotState::kMoved; }
+
+  // Of a word that is not moved.
+  constexpr std::uint32_t version() const { return static_cast<std::uint32_t>(bits_ >> kStateBits) & kVersionMask; }
+  constexpr ObjectId id() const { return ObjectId(static_cast<std::uint16_t>(bits_ >> (kStateBits + kVersionBits))); }
+  constexpr BlockId home() const {
+    return BlockId(static_cast<std::uint32_t>(bits_ >> (kStateBits + kVersionBits + kObjectIdBits)));
+  }
+  // Of a moved word.
+  constexpr FrameId frame() const {
+    return FrameId(static_cast<std::uint32_t>(bits_ >> (kStateBits + kSlotBits)) & kFrameMask);
+  }
+  constexpr std::uint32_t slot() const { return static_cast<std::uint32_t>(bits_ >> kStateBits) & kSlotMask; }
+
+  constexpr bool names(BlockId home_block, ObjectId object) const {
+    return !is_moved() && home() == home_block && id() == object;
+  }
+  constexpr HeaderWord with_state(SlotState state) const {
+    return HeaderWord((bits_ & ~std::uint64_t{3}) | static_cast<std::uint64_t>(state));
+  }
+  constexpr HeaderWord next_version() const { return of(home(), id(), version() + 1, state()); }
+  // What a slot holds after its object was freed.
+  constexpr HeaderWord freed() const { return of(BlockId(0), ObjectId(0), version() + 1, SlotState::kLive); }
+
+  // H2: whether a copy made between the two looks is a value of the object.
+  friend constexpr bool proves_copy(HeaderWord before, HeaderWord after) {
+    return before.is_readable() && after.is_readable() &&
+           before.with_state(SlotState::kLive).bits_ == after.with_state(SlotState::kLive).bits_;
+  }
+  constexpr bool is_readable() const {
+    return !is_free() && (state() == SlotState::kLive || state() == SlotState::kMoving);
+  }
+  friend constexpr bool operator==(HeaderWord, HeaderWord) = default;
+
+ private:
+  static constexpr std::uint32_t kVersionMask = (std::uint32_t{1} << kVersionBits) - 1;
+  static constexpr std::uint32_t kSlotMask = (std::uint32_t{1} << kSlotBits) - 1;
+  static constexpr std::uint32_t kFrameMask = (std::uint32_t{1} << kFrameIdBits) - 1;
+
+  std::uint64_t bits_ = 0;
+};
+
+}  // namespace yonder::node
