@@ -63,7 +63,8 @@ class HeaderWord {
   constexpr HeaderWord() = default;  // Free, version 0.
   constexpr explicit HeaderWord(std::uint64_t bits) : bits_(bits) {}
   static constexpr HeaderWord of(BlockId home, ObjectId id, std::uint32_t version, SlotState state) {
-    return HeaderWord(static_cast<std::uint64_t>(state) | std::uint64_t{version & kVersionMask} << kStateBits |
+    return HeaderWord(static_cast<std::uint64_t>(state) |
+                      std::uint64_t{version & kVersionMask} << kStateBits |
                       std::uint64_t{id.value()} << (kStateBits + kVersionBits) |
                       std::uint64_t{home.value()} << (kStateBits + kVersionBits + kObjectIdBits));
   }
@@ -78,8 +79,12 @@ class HeaderWord {
   constexpr bool is_moved() const { return state() == SlotState::kMoved; }
 
   // Of a word that is not moved.
-  constexpr std::uint32_t version() const { return static_cast<std::uint32_t>(bits_ >> kStateBits) & kVersionMask; }
-  constexpr ObjectId id() const { return ObjectId(static_cast<std::uint16_t>(bits_ >> (kStateBits + kVersionBits))); }
+  constexpr std::uint32_t version() const {
+    return static_cast<std::uint32_t>(bits_ >> kStateBits) & kVersionMask;
+  }
+  constexpr ObjectId id() const {
+    return ObjectId(static_cast<std::uint16_t>(bits_ >> (kStateBits + kVersionBits)));
+  }
   constexpr BlockId home() const {
     return BlockId(static_cast<std::uint32_t>(bits_ >> (kStateBits + kVersionBits + kObjectIdBits)));
   }

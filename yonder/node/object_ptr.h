@@ -77,8 +77,12 @@ class ObjectPtr {
     return static_cast<std::uint32_t>(low_ >> (kBlockIdBits + kObjectIdBits) & mask(kSlotBits));
   }
   constexpr std::uint32_t size() const { return static_cast<std::uint32_t>(high_ & mask(kSizeBits)); }
-  constexpr std::uint8_t size_class() const { return static_cast<std::uint8_t>(high_ >> kSizeBits & mask(kClassBits)); }
-  constexpr NodeId node() const { return NodeId(static_cast<std::uint16_t>(high_ >> (kSizeBits + kClassBits))); }
+  constexpr std::uint8_t size_class() const {
+    return static_cast<std::uint8_t>(high_ >> kSizeBits & mask(kClassBits));
+  }
+  constexpr NodeId node() const {
+    return NodeId(static_cast<std::uint16_t>(high_ >> (kSizeBits + kClassBits)));
+  }
 
   // The same object with another hint.
   constexpr ObjectPtr with_slot(std::uint32_t slot) const {

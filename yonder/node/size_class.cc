@@ -1,0 +1,108 @@
+#include "yonder/node/size_class.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace yonder::node {
+namespace {
+
+constexpr std::uint32_t kChecksumBytes = 4;
+constexpr std::uint32_t kMinSlotBytes = 16;
+constexpr std::uint32_t kLinearLimit = 128;
+constexpr std::uint32_t kTableLimit = 1024;
+// The largest slot shares a 2 MiB frame with 31 others, so that a tail is at most
+// 1/32; larger objects are spans, whose rounding to 4 KiB units is below 1/16.
+constexpr std::uint32_t kMaxSlotBytes = kMaxFrameBytes / 32;
+constexpr std::uint32_t kMaxTailShare = 64;
+// A frame's blocks: enough of them that best fit finds small ones for the gaps,
+// few enough that their table entries cost little.
+constexpr std::uint32_t kBlocksPerFrame = 16;
+constexpr std::uint32_t kMinBlockBytes = 512;
+// Ids are 16 bits and a block uses at most half of them.
+constexpr std::uint32_t kMaxBlockSlots = 1 << 15;
+
+std::uint32_t next_slot_bytes(std::uint32_t slot_bytes) {
+  if (slot_bytes < kLinearLimit) return slot_bytes + 8;
+  return slot_bytes + std::bit_floor(slot_bytes) / 8;
+}
+
+std::uint32_t choose_frame_bytes(std::uint32_t slot_bytes, std::uint32_t forced) {
+  if (forced != 0 && forced >= slot_bytes) return forced;
+  std::uint32_t best = std::max(kUnitBytes, std::bit_ceil(slot_bytes));
+  std::uint32_t best_tail = best;
+  for (std::uint32_t frame = best; frame <= kMaxFrameBytes; frame *= 2) {
+    const std::uint32_t tail = frame % slot_bytes;
+    if (tail <= frame / kMaxTailShare) return frame;
+    // Compared as shares of their frames: tail / frame < best_tail / best.
+    if (std::uint64_t{tail} * best < std::uint64_t{best_tail} * frame) {
+      best = frame;
+      best_tail = tail;
+    }
+  }
+  return best;
+}
+
+SizeClass make_class(std::uint32_t slot_bytes, const SizeClassOptions& options) {
+  SizeClass out{};
+  out.slot_bytes = slot_bytes;
+  out.frame_bytes = choose_frame_bytes(slot_bytes, options.frame_bytes);
+  out.slots = out.frame_bytes / slot_bytes;
+  const std::uint32_t by_count = (out.slots + kBlocksPerFrame - 1) / kBlocksPerFrame;
+  const std::uint32_t by_bytes = std::max(1u, kMinBlockBytes / slot_bytes);
+  out.block_slots = std::min(
+      {options.whole_frame_blocks ? out.slots : std::max(by_count, by_bytes), out.slots, kMaxBlockSlots});
+  out.blocks = (out.slots + out.block_slots - 1) / out.block_slots;
+  return out;
+}
+
+}  // namespace
+
+Result<SizeClasses> SizeClasses::create(const SizeClassOptions& options) {
+  const std::uint32_t frame = options.frame_bytes;
+  if (frame != 0 && (!std::has_single_bit(frame) || frame < kUnitBytes || frame > kMaxFrameBytes)) {
+    return fail(ErrorCode::kInvalidArgument, "block size: a power of two from 4 KiB to 2 MiB", frame);
+  }
+  SizeClasses classes(options.validator);
+  classes.add_classes(options);
+  return classes;
+}
+
+void SizeClasses::add_classes(const SizeClassOptions& options) {
+  for (std::uint32_t slot = kMinSlotBytes; slot <= kMaxSlotBytes; slot = next_slot_bytes(slot)) {
+    classes_.push_back(make_class(slot, options));
+  }
+  by_eighth_.resize(kTableLimit / 8 + 1);
+  std::uint8_t index = 0;
+  for (std::uint32_t eighth = 0; eighth < by_eighth_.size(); ++eighth) {
+    while (classes_[index].slot_bytes < eighth * 8) ++index;
+    by_eighth_[eighth] = index;
+  }
+}
+
+std::uint32_t SizeClasses::slot_bytes_for(std::uint32_t bytes) const {
+  switch (validator_) {
+    case Validator::kReread:
+      return kHeaderBytes + bytes;
+    case Validator::kChecksum:
+      return kHeaderBytes + kChecksumBytes + bytes;
+    case Validator::kLines:
+      break;
+  }
+  // Slots start at multiples of 8. The first line boundary inside is at most 56
+  // bytes after the header's end if the slot starts a line, at once if the header
+  // ends one: in the worst case every 63 further bytes need one version byte.
+  return kHeaderBytes + bytes + (bytes + kLineBytes - 2) / (kLineBytes - 1);
+}
+
+std::uint64_t SizeClasses::span_bytes_for(std::uint32_t bytes) const {
+  return (std::uint64_t{slot_bytes_for(bytes)} + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+}
+
+std::uint8_t SizeClasses::class_for(std::uint32_t bytes) const {
+  const std::uint32_t slot = slot_bytes_for(bytes);
+  if (slot <= kTableLimit) return by_eighth_[(slot + 7) / 8];
+  const auto found = std::ranges::lower_bound(classes_, slot, {}, &SizeClass::slot_bytes);
+  return found == classes_.end() ? kSpanClass : static_cast<std::uint8_t>(found - classes_.begin());
+}
+
+}  // namespace yonder::node
