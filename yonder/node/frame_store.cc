@@ -1,0 +1,218 @@
+#include "yonder/node/frame_store.h"
+
+#include <algorithm>
+
+#include "yonder/base/check.h"
+#include "yonder/node/size_class.h"
+
+namespace yonder::node {
+namespace {
+
+constexpr std::uint64_t kMaxUnits = std::uint64_t{1} << kFrameIdBits;
+// Address space beyond the limit: free extents of different sizes leave gaps.
+constexpr std::uint64_t kArenaFactor = 2;
+
+std::uint64_t arena_units(const FrameStoreOptions& options) {
+  const std::uint64_t superblock = options.superblock.count();
+  const std::uint64_t wanted = (options.limit.count() * kArenaFactor + superblock - 1) / superblock + 1;
+  return std::min(wanted * (superblock / kUnitBytes), kMaxUnits);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FrameStore>> FrameStore::create(const Clock& clock, const FrameStoreOptions& options) {
+  const std::uint64_t superblock = options.superblock.count();
+  const std::uint64_t granule = options.huge_pages == os::HugePages::kOff ? kUnitBytes : os::kHugePageBytes;
+  if (superblock < std::uint64_t{kMaxObjectBytes} + kUnitBytes || superblock % granule != 0) {
+    return fail(ErrorCode::kInvalidArgument, "superblock size", static_cast<std::int64_t>(superblock));
+  }
+  if (options.limit.count() == 0 || options.limit.count() > kMaxUnits * kUnitBytes) {
+    return fail(ErrorCode::kInvalidArgument, "node memory limit",
+                static_cast<std::int64_t>(options.limit.count()));
+  }
+  YONDER_TRY(arena, os::Mapping::reserve(
+                        {.bytes = arena_units(options) * kUnitBytes, .alignment = os::kHugePageBytes}));
+  return std::unique_ptr<FrameStore>(new FrameStore(clock, options, std::move(arena)));
+}
+
+FrameStore::FrameStore(const Clock& clock, const FrameStoreOptions& options, os::Mapping arena)
+    : clock_(clock),
+      limit_(options.limit.count()),
+      superblock_bytes_(options.superblock.count()),
+      huge_pages_(options.huge_pages),
+      quarantine_time_(options.quarantine),
+      on_superblock_(options.on_superblock),
+      arena_(std::move(arena)) {}
+
+Result<FrameId> FrameStore::allocate(std::uint64_t bytes) {
+  YONDER_CHECK(bytes != 0 && bytes % kUnit == 0 && bytes <= superblock_bytes_,
+               "frames are whole units of a superblock");
+  sync::LockGuard lock(mutex_);
+  if (bytes > limit_ - active_bytes_) {
+    return fail(ErrorCode::kOutOfMemory, "take a frame: the node's memory limit",
+                static_cast<std::int64_t>(limit_));
+  }
+  end_quarantine();
+  const auto units = static_cast<std::uint32_t>(bytes / kUnit);
+  std::uint32_t first = 0;
+  if (!take_best_fit(units, first)) {
+    YONDER_TRY_VOID(add_superblock());
+    YONDER_CHECK(take_best_fit(units, first), "a new superblock holds any frame");
+  }
+  active_bytes_ += bytes;
+  return FrameId(first);
+}
+
+void FrameStore::release(FrameId frame, std::uint64_t bytes) {
+  const std::pair<FrameId, std::uint64_t> one{frame, bytes};
+  release({&one, 1});
+}
+
+void FrameStore::release(std::span<const std::pair<FrameId, std::uint64_t>> frames) {
+  std::vector<Extent> extents;
+  for (const auto& [frame, bytes] : frames) {
+    extents.push_back({frame.value(), static_cast<std::uint32_t>(bytes / kUnit)});
+  }
+  std::ranges::sort(extents, {}, &Extent::first);
+  sync::LockGuard lock(mutex_);
+  const Instant reusable = clock_.now() + quarantine_time_;
+  for (std::size_t i = 0; i < extents.size();) {
+    // Neighbours leave together: one system call costs as much as 5 pages.
+    Extent run = extents[i++];
+    const std::uint32_t end =
+        superblock_of(run.first).first.value() + static_cast<std::uint32_t>(superblock_bytes_ / kUnit);
+    while (i < extents.size() && extents[i].first == run.first + run.units && extents[i].first < end) {
+      run.units += extents[i++].units;
+    }
+    punch(run);
+    active_bytes_ -= run.units * kUnit;
+    quarantine_bytes_ += run.units * kUnit;
+    quarantine_.push_back({run, reusable});
+  }
+}
+
+void FrameStore::punch(Extent extent) {
+  Superblock& superblock = const_cast<Superblock&>(superblock_of(extent.first));
+  // Failure leaves the pages in place: nothing is lost but memory of the system.
+  const std::uint64_t offset = std::uint64_t{extent.first - superblock.first.value()} * kUnit;
+  if (offset % superblock.memfd.page_bytes() == 0 &&
+      extent.units * kUnit % superblock.memfd.page_bytes() == 0) {
+    if (superblock.memfd.punch_hole(offset, extent.units * kUnit)) return;
+  }
+  // Part of a huge page cannot be given back, but must read as free headers.
+  std::fill_n(address(FrameId(extent.first)), extent.units * kUnit, std::byte{0});
+}
+
+void FrameStore::end_quarantine() {
+  if (quarantine_.empty()) return;
+  const Instant now = clock_.now();
+  while (!quarantine_.empty() && quarantine_.front().reusable <= now) {
+    quarantine_bytes_ -= quarantine_.front().extent.units * kUnit;
+    add_free(quarantine_.front().extent);
+    quarantine_.pop_front();
+  }
+}
+
+bool FrameStore::take_best_fit(std::uint32_t units, std::uint32_t& first) {
+  const auto fit = by_size_.lower_bound({units, 0});
+  if (fit == by_size_.end()) return false;
+  const Extent extent{fit->second, fit->first};
+  remove_free(free_.find(extent.first));
+  first = extent.first;
+  if (extent.units > units) {
+    free_.emplace(first + units, extent.units - units);
+    by_size_.emplace(extent.units - units, first + units);
+  }
+  return true;
+}
+
+void FrameStore::remove_free(std::map<std::uint32_t, std::uint32_t>::iterator at) {
+  by_size_.erase({at->second, at->first});
+  free_.erase(at);
+}
+
+void FrameStore::add_free(Extent extent) {
+  const std::uint32_t superblock_units = static_cast<std::uint32_t>(superblock_bytes_ / kUnit);
+  auto next = free_.lower_bound(extent.first);
+  if (next != free_.end() && next->first == extent.first + extent.units &&
+      next->first % superblock_units != 0) {
+    extent.units += next->second;
+    remove_free(next);
+  }
+  auto previous = free_.lower_bound(extent.first);
+  if (previous != free_.begin()) {
+    --previous;
+    if (previous->first + previous->second == extent.first && extent.first % superblock_units != 0) {
+      extent = {previous->first, previous->second + extent.units};
+      remove_free(previous);
+    }
+  }
+  free_.emplace(extent.first, extent.units);
+  by_size_.emplace(extent.units, extent.first);
+}
+
+Result<void> FrameStore::add_superblock() {
+  const std::uint64_t offset = superblocks_.size() * superblock_bytes_;
+  if (offset + superblock_bytes_ > arena_.size()) {
+    return fail(ErrorCode::kOutOfMemory, "take a frame: no room in the arena",
+                static_cast<std::int64_t>(arena_.size()));
+  }
+  YONDER_TRY(memfd, os::Memfd::create(
+                        {.name = "yonder-superblock", .size = superblock_bytes_, .huge_pages = huge_pages_}));
+  YONDER_TRY_VOID(arena_.remap_file(offset, memfd.fd(),
+                                    {.bytes = superblock_bytes_, .protection = os::Protection::kReadWrite}));
+  const FrameId first(static_cast<std::uint32_t>(offset / kUnit));
+  Superblock superblock{std::move(memfd), first, arena_.bytes(offset, superblock_bytes_)};
+  if (on_superblock_) YONDER_TRY_VOID(on_superblock_(superblock));
+  superblocks_.push_back(std::move(superblock));
+  add_free({first.value(), static_cast<std::uint32_t>(superblock_bytes_ / kUnit)});
+  return {};
+}
+
+const Superblock& FrameStore::superblock_of(std::uint32_t unit) const {
+  const std::size_t index = unit / (superblock_bytes_ / kUnit);
+  YONDER_CHECK(index < superblocks_.size(), "a frame lies in a superblock");
+  return superblocks_[index];
+}
+
+std::uint32_t FrameStore::unit_count() const {
+  sync::LockGuard lock(mutex_);
+  return static_cast<std::uint32_t>(superblocks_.size() * (superblock_bytes_ / kUnit));
+}
+
+std::uint64_t FrameStore::active_bytes() const {
+  sync::LockGuard lock(mutex_);
+  return active_bytes_;
+}
+
+std::uint64_t FrameStore::quarantine_bytes() const {
+  sync::LockGuard lock(mutex_);
+  return quarantine_bytes_;
+}
+
+void FrameStore::for_each_superblock(const std::function<void(const Superblock&)>& visit) const {
+  sync::LockGuard lock(mutex_);
+  for (const Superblock& superblock : superblocks_) visit(superblock);
+}
+
+void FrameStore::check_invariants() const {
+  sync::LockGuard lock(mutex_);
+  YONDER_CHECK(free_.size() == by_size_.size(), "both free indexes hold the same extents");
+  YONDER_CHECK(active_bytes_ <= limit_, "F3: the limit holds");
+  const std::uint32_t superblock_units = static_cast<std::uint32_t>(superblock_bytes_ / kUnit);
+  std::uint64_t free_units = 0;
+  std::uint32_t previous_end = UINT32_MAX;
+  for (const auto& [first, units] : free_) {
+    YONDER_CHECK(by_size_.contains({units, first}), "both free indexes hold the same extents");
+    YONDER_CHECK(first != previous_end || first % superblock_units == 0, "F2: neighbours are merged");
+    YONDER_CHECK(first / superblock_units == (first + units - 1) / superblock_units,
+                 "extents lie in one superblock");
+    previous_end = first + units;
+    free_units += units;
+  }
+  const std::uint64_t all_units = std::uint64_t{superblocks_.size()} * superblock_units;
+  YONDER_CHECK((free_units * kUnit) + active_bytes_ + quarantine_bytes_ == all_units * kUnit,
+               "F1: every unit is somewhere");
+}
+
+}  // namespace yonder::node
