@@ -18,8 +18,9 @@ constexpr std::uint32_t kMaxTailShare = 64;
 // few enough that their table entries cost little.
 constexpr std::uint32_t kBlocksPerFrame = 16;
 constexpr std::uint32_t kMinBlockBytes = 512;
-// Ids are 16 bits and a block uses at most half of them.
-constexpr std::uint32_t kMaxBlockSlots = 1 << 15;
+// More would pack worse (large blocks of equal size leave equal gaps) and need
+// more than one word for the ids in use.
+constexpr std::uint32_t kMaxBlockSlots = 32;
 
 std::uint32_t next_slot_bytes(std::uint32_t slot_bytes) {
   if (slot_bytes < kLinearLimit) return slot_bytes + 8;
@@ -49,8 +50,8 @@ SizeClass make_class(std::uint32_t slot_bytes, const SizeClassOptions& options) 
   out.slots = out.frame_bytes / slot_bytes;
   const std::uint32_t by_count = (out.slots + kBlocksPerFrame - 1) / kBlocksPerFrame;
   const std::uint32_t by_bytes = std::max(1u, kMinBlockBytes / slot_bytes);
-  out.block_slots = std::min(
-      {options.whole_frame_blocks ? out.slots : std::max(by_count, by_bytes), out.slots, kMaxBlockSlots});
+  const std::uint32_t small = std::min({std::max(by_count, by_bytes), out.slots, kMaxBlockSlots});
+  out.block_slots = options.whole_frame_blocks ? out.slots : small;
   out.blocks = (out.slots + out.block_slots - 1) / out.block_slots;
   return out;
 }
