@@ -31,10 +31,11 @@ class Box {
 TEST(Mutex, ExcludesOthers) {
   Mutex mutex;
   mutex.lock();
-  bool taken = true;
+  bool taken = false;
   std::thread other([&] {
-    taken = mutex.try_lock();
-    if (taken) mutex.unlock();
+    if (!mutex.try_lock()) return;
+    taken = true;
+    mutex.unlock();
   });
   other.join();
   EXPECT_FALSE(taken);
