@@ -29,6 +29,50 @@ TEST_P(Conformance, DeliversAMessageIntoAPostedBuffer) {
   EXPECT_EQ(text_of(std::span(buffer).first(got[0].length)), hello);
 }
 
+// Counts its calls; what a server or an awaited rpc call hangs on its receives.
+class CountedReceive : public Operation {
+ public:
+  CountedReceive() : Operation(&on_done) {}
+  ReceiveRequest request(std::span<std::byte> buffer) {
+    return {.user_data = reinterpret_cast<std::uint64_t>(static_cast<Operation*>(this)),
+            .buffer = LocalPiece::of(buffer),
+            .flags = RequestFlags::kOperation};
+  }
+  int calls = 0;
+  Completion last;
+
+ private:
+  static void on_done(Operation& self, const Completion& completion) {
+    auto& receive = static_cast<CountedReceive&>(self);
+    ++receive.calls;
+    receive.last = completion;
+  }
+};
+
+TEST_P(Conformance, AReceiveWithAnOperationIsHandedOverByACall) {
+  std::vector<std::byte> buffer(256);
+  CountedReceive filled;
+  CountedReceive cancelled;
+  const ReceiveRequest receives[] = {filled.request(std::span(buffer).first(128)),
+                                     cancelled.request(std::span(buffer).subspan(128))};
+  ASSERT_TRUE(server_->post_receive(receives));
+  const std::string hello = "hello, operation";
+  ASSERT_TRUE(client_->send(LocalPiece::of(bytes_of(hello)), 7, soon()).wait());
+  // A wait returns when the Operation was called or is there to be called.
+  for (int i = 0; i < 1000 && filled.calls == 0; ++i) {
+    server_queue_->poll({});
+    if (filled.calls == 0) (void)server_queue_->wait(soon(std::chrono::milliseconds(10)));
+  }
+  ASSERT_EQ(filled.calls, 1);
+  EXPECT_EQ(filled.last.op, Op::kReceive);
+  EXPECT_EQ(filled.last.immediate, 7u);
+  EXPECT_EQ(text_of(std::span(buffer).first(filled.last.length)), hello);
+  server_->close();
+  server_queue_->poll({});
+  EXPECT_EQ(cancelled.calls, 1);
+  EXPECT_EQ(cancelled.last.status, ErrorCode::kCancelled);
+}
+
 TEST_P(Conformance, AnswersTravelBackOnTheSameConnection) {
   std::vector<std::byte> buffer(64);
   const ReceiveRequest receive{.user_data = 1, .buffer = LocalPiece::of(std::span(buffer))};

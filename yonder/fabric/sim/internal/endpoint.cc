@@ -268,8 +268,11 @@ void EndpointImpl::give_up_sent(ErrorCode status) {
 void EndpointImpl::flush_receives(ErrorCode status) {
   while (!own_receives_.empty()) {
     const ReceiveRequest receive = own_receives_.pop();
-    queue_.deliver_later(
-        {.user_data = receive.user_data, .endpoint = id(), .status = status, .op = Op::kReceive});
+    queue_.deliver_later({.user_data = receive.user_data,
+                          .endpoint = id(),
+                          .status = status,
+                          .op = Op::kReceive,
+                          .flags = receive.flags});
   }
 }
 
@@ -280,7 +283,8 @@ Completion EndpointImpl::receive_completion(const Arrival& arrival) const {
           .length = ok ? static_cast<std::uint32_t>(arrival.length) : 0,
           .immediate = arrival.immediate,
           .status = arrival.status,
-          .op = arrival.op};
+          .op = arrival.op,
+          .flags = arrival.flags};
 }
 
 void EndpointImpl::close() {

@@ -120,7 +120,8 @@ struct QueuePair {
 
 // A message as its receiver is told of it.
 struct Arrival {
-  std::uint64_t user_data = 0;  // of the receive
+  std::uint64_t user_data = 0;               // of the receive
+  RequestFlags flags = RequestFlags::kNone;  // of the receive
   std::uint64_t length = 0;
   std::uint32_t immediate = 0;
   Op op = Op::kReceive;

@@ -233,6 +233,7 @@ void Transport::end_effect(Flight& flight, QueuePair& pair) {
   flight.executed = true;
   const bool delivers = needs_receive(flight.op);
   const Arrival arrival{.user_data = flight.receive.user_data,
+                        .flags = flight.receive.flags,
                         .length = flight.length,
                         .immediate = flight.immediate,
                         .op = flight.op == Op::kSend ? Op::kReceive : Op::kReceiveImm,
