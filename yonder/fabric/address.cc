@@ -6,7 +6,6 @@
 namespace yonder::fabric {
 namespace {
 
-constexpr std::size_t kMaxLength = 1024;
 constexpr std::array<std::string_view, 4> kProviders = {"shm", "tcp", "verbs", "sim"};
 
 std::unexpected<Error> invalid(const char* why) { return fail(ErrorCode::kAddressInvalid, why); }
@@ -39,7 +38,8 @@ std::string Address::to_string() const {
 
 Result<Address> parse_address(std::string_view text) {
   const bool printable = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
-  if (text.size() > kMaxLength || !printable) return invalid("address: too long, or control characters");
+  if (text.size() > kMaxAddressLength || !printable)
+    return invalid("address: too long, or control characters");
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos)
     return invalid("address: no provider (shm:, tcp://, verbs://, sim://)");
@@ -51,6 +51,7 @@ Result<Address> parse_address(std::string_view text) {
   if (text.starts_with("//")) text.remove_prefix(2);
   const std::size_t question = std::min(text.find('?'), text.size());
   address.place = text.substr(0, question);
+  if (address.place.starts_with("//")) return invalid("address: too many slashes");
   text.remove_prefix(std::min(question + 1, text.size()));
   YONDER_TRY_VOID(parse_options(text, address.options));
   return address;

@@ -17,6 +17,8 @@
 
 namespace yonder::fabric {
 
+inline constexpr std::size_t kMaxAddressLength = 1024;
+
 struct Address {
   std::string provider;                        // "shm", "tcp", "verbs", "sim"
   std::string place;                           // "name", "host:port"
@@ -27,7 +29,8 @@ struct Address {
 };
 
 // kAddressInvalid for no scheme, an unknown provider, an empty option name, an
-// option given twice, more than 1,024 characters or control characters.
+// option given twice, a place that begins with "//", more than kMaxAddressLength
+// characters, spaces or control characters.
 Result<Address> parse_address(std::string_view text);
 
 }  // namespace yonder::fabric

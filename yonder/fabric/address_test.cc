@@ -25,8 +25,8 @@ TEST(Address, PrintsWhatItParsed) {
 TEST(Address, RefusesNonsense) {
   for (const std::string& text :
        {std::string(""), std::string("tcp"), std::string("ftp://x"), std::string("tcp://h?=1"),
-        std::string("tcp://h?a=1&a=2"), std::string("tcp://h h"), std::string("tcp://h\n"),
-        "tcp://" + std::string(2000, 'x')}) {
+        std::string("tcp://h?a=1&a=2"), std::string("shm:////x"), std::string("tcp://h h"),
+        std::string("tcp://h\n"), "tcp://" + std::string(2000, 'x')}) {
     const auto parsed = parse_address(text);
     ASSERT_FALSE(parsed) << text;
     EXPECT_EQ(parsed.error(), ErrorCode::kAddressInvalid);
