@@ -34,11 +34,12 @@ LAYERS = [
 ]
 RANK = {folder: rank for rank, line in enumerate(LAYERS) for folder in line}
 
-# Folders that only tests may use, with the folders these may use themselves.
+# Folders that only tests may use, with the highest folder each may use itself.
 # They are not installed, so they have no yonder_library().
 TEST_FOLDERS = {
-    "testing": {"base"},
-    "fabric/conformance": {"base", "fabric", "testing"},
+    "testing": "base",
+    "fabric/conformance": "fabric",
+    "rpc/suite": "rpc",
 }
 
 LIBRARY_KEYWORDS = {"SOURCES", "HEADERS", "PRIVATE_HEADERS", "USES", "LIBS", "PRIVATE_LIBS", "TESTS", "TEST_USES"}
@@ -162,7 +163,8 @@ def check_include(root, at, path, owner, included, libraries, problems):
     if target == owner:
         return
     if owner in TEST_FOLDERS:
-        allowed = TEST_FOLDERS[owner]
+        highest = RANK[TEST_FOLDERS[owner]]
+        allowed = {*TEST_FOLDERS, *(folder for folder in libraries if RANK.get(folder, highest + 1) <= highest)}
     else:
         library = libraries[owner]
         allowed = set(library.uses)
@@ -170,8 +172,14 @@ def check_include(root, at, path, owner, included, libraries, problems):
             allowed |= {*library.test_uses, *TEST_FOLDERS}
         library.included.add(target)
     if target not in allowed:
-        where = "USES or TEST_USES" if path.endswith("_test.cc") else "USES"
-        problems.append(f"{at}: {included} is of {target}, which {owner} does not name in {where}")
+        problems.append(f"{at}: {included} is of {target}, which {owner} may not use: it is not in "
+                        f"{place_to_declare(owner, path)}")
+
+
+def place_to_declare(owner, path):
+    if owner in TEST_FOLDERS:
+        return "TEST_FOLDERS of tools/check_layers.py"
+    return "USES or TEST_USES" if path.endswith("_test.cc") else "USES"
 
 
 if __name__ == "__main__":

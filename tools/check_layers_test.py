@@ -28,7 +28,7 @@ class LayersTest(TreeTest):
     def test_finds_an_include_that_uses_does_not_name(self):
         self.write("yonder/sync/CMakeLists.txt", "yonder_library(sync HEADERS c.h)")
         self.write("yonder/sync/c.h", '// c\n#include "yonder/base/a.h"\n')
-        self.assert_one_problem(self.problems(), "yonder/sync/c.h:2", "does not name in USES")
+        self.assert_one_problem(self.problems(), "yonder/sync/c.h:2", "it is not in USES")
 
     def test_finds_siblings_that_know_each_other(self):
         self.library("sync", "c.h", uses="os", includes="os/b.h")
@@ -66,7 +66,15 @@ class LayersTest(TreeTest):
         self.write("yonder/testing/seed.h", '#include "yonder/base/a.h"\n')
         self.assertEqual(self.problems(), [])
         self.write("yonder/testing/seed.h", '#include "yonder/os/b.h"\n')
-        self.assert_one_problem(self.problems(), "is of os, which testing does not name")
+        self.assert_one_problem(self.problems(), "is of os, which testing may not use")
+
+    def test_lets_a_suite_use_what_lies_below_its_folder(self):
+        self.library("rpc", "r.h")
+        self.library("node", "n.h")
+        self.write("yonder/rpc/suite/suite.cc", '#include "yonder/rpc/r.h"\n#include "yonder/os/b.h"\n')
+        self.assertEqual(self.problems(), [])
+        self.write("yonder/rpc/suite/suite.cc", '#include "yonder/node/n.h"\n')
+        self.assert_one_problem(self.problems(), "is of node, which rpc/suite may not use")
 
     def test_reads_the_libraries_of_a_separate_test(self):
         self.library("sync", "c.h", extra="yonder_test(d_test.cc LIBS yonder::sync yonder::os)")
@@ -104,7 +112,7 @@ class LayersTest(TreeTest):
         self.library("fabric/shm", "s.h", uses="fabric", includes="fabric/f.h")
         self.assertEqual(self.problems(), [])
         self.write("yonder/fabric/up.cc", '#include "yonder/fabric/shm/s.h"\n')
-        self.assert_one_problem(self.problems(), "is of fabric/shm, which fabric does not name")
+        self.assert_one_problem(self.problems(), "is of fabric/shm, which fabric may not use")
 
 
 if __name__ == "__main__":

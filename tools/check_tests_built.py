@@ -5,13 +5,13 @@ A test file that no CMakeLists.txt names compiles nowhere and fails never. So:
   1. every *_test.cc and *_test.py is an argument of a command in the
      CMakeLists.txt of its folder (or of a folder above, by its relative path);
   2. every fuzz/*.cc is given to yonder_fuzzer();
-  3. every folder bench/NAME with code (harness/ is what they share) is given to
-     add_test(), or to a foreach() over such tests, in a CMakeLists.txt that
-     registers smoke tests.
+  3. every Benchmark{"NAME", ...} in bench/ is given to add_test(), or to a
+     foreach() over such tests, in a CMakeLists.txt that registers smoke tests.
 """
 
 import pathlib
 import posixpath
+import re
 
 import source_tree
 
@@ -30,13 +30,15 @@ def check(root):
 
 
 def check_benchmarks(root, calls):
-    benchmarks = {path.split("/")[1] for path in source_tree.files(root, ".cc")
-                  if path.startswith("bench/") and path.count("/") > 1}
     smoked = set()
     for commands in calls.values():
         if any("smoke" in call.arguments for call in commands):
             smoked.update(*(call.arguments for call in commands if call.name in ("add_test", "foreach")))
-    return [f"bench/{name}:1: no smoke test runs this benchmark" for name in sorted(benchmarks - smoked - {"harness"})]
+    problems = []
+    for path in source_tree.files(root, ".cc"):
+        names = re.findall(r'\bBenchmark\{"([^"]+)"', source_tree.read(root, path)) if path.startswith("bench/") else []
+        problems += [f"{path}:1: no smoke test runs the benchmark {name}" for name in names if name not in smoked]
+    return problems
 
 
 def naming_folder(path, calls, command=None):

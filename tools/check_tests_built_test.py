@@ -38,12 +38,11 @@ class TestsBuiltTest(TreeTest):
         self.assertEqual(self.problems(), [])
 
     def test_finds_a_benchmark_without_a_smoke_test(self):
-        self.write("bench/harness/report.cc", "")
-        self.write("bench/ring/ring.cc", "")
+        self.write("bench/all.cc", 'Benchmark{"ring", "how fast a ring is", &run_ring},')
         self.write("bench/CMakeLists.txt", "add_subdirectory(ring)\nset_tests_properties(x PROPERTIES LABELS smoke)")
-        self.assert_one_problem(self.problems(), "bench/ring", "no smoke test")
+        self.assert_one_problem(self.problems(), "bench/all.cc", "no smoke test runs the benchmark ring")
         self.write("bench/CMakeLists.txt", "add_test(NAME ring_bench COMMAND yonder bench ring)")
-        self.assert_one_problem(self.problems(), "bench/ring", "no smoke test")
+        self.assert_one_problem(self.problems(), "no smoke test runs the benchmark ring")
         self.write("bench/CMakeLists.txt",
                    "add_test(NAME x COMMAND yonder bench ring)\nset_tests_properties(x PROPERTIES LABELS smoke)")
         self.assertEqual(self.problems(), [])
