@@ -1,0 +1,23 @@
+#include "yonder/fabric/tcp/internal/binding.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include "yonder/os/steady_clock.h"
+
+namespace yonder::fabric::tcp {
+
+void Binding::await_idle(Duration grace) const {
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000};
+  const Instant until = os::SteadyClock::read() + grace;
+  while (!is_idle() && os::SteadyClock::read() < until) ::nanosleep(&kPause, nullptr);
+}
+
+void Binding::kill() {
+  state_.fetch_or(kDead | kRetired, std::memory_order_acq_rel);
+  // A copy moves at most one chunk: microseconds, unless its thread was
+  // descheduled, and then yielding lets it run.
+  while ((state_.load(std::memory_order_acquire) & kTouches) != 0) ::sched_yield();
+}
+
+}  // namespace yonder::fabric::tcp

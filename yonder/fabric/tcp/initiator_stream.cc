@@ -1,0 +1,169 @@
+// Requests: posting, deadlines, completions. What moves bytes is in initiator_io.cc.
+#include "yonder/fabric/tcp/internal/initiator_stream.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace yonder::fabric::tcp {
+namespace {
+
+constexpr Instant kNever = Instant::from_ns(INT64_MAX);
+
+std::uint32_t ring_mask(std::uint32_t depth) { return std::bit_ceil(2 * depth) - 1; }  // I3
+
+}  // namespace
+
+InitiatorStream::InitiatorStream(const Options& options, Account& account, FinishedRing& finished)
+    : options_(options),
+      account_(account),
+      finished_(finished),
+      mask_(ring_mask(options.limits.depth)),
+      slots_(std::size_t{mask_} + 1),
+      pieces_(std::make_unique_for_overwrite<LocalPiece[]>(slots_.size() * kMaxPieces)),
+      inlined_(std::make_unique_for_overwrite<std::byte[]>(slots_.size() * options.limits.max_inline)),
+      input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)) {}
+
+void InitiatorStream::attach(std::unique_ptr<Transport> transport) { transport_ = std::move(transport); }
+
+Deadline InitiatorStream::deadline_of(const WorkRequest& request, Instant now) const {
+  return request.deadline.or_default(Deadline::at(now + options_.default_timeout));
+}
+
+InitiatorStream::Posted InitiatorStream::post(std::span<const WorkRequest> requests, Instant now) {
+  Posted posted;
+  for (const WorkRequest& request : requests) {
+    if (account_.requests == account_.depth) break;
+    if (head_ - tail_ == slots_.size()) {  // I3
+      posted.sent = fail(ErrorCode::kPeerTooSlow, "the peer answers nothing", head_ - tail_);
+      return posted;
+    }
+    take(request, now);
+    ++posted.count;
+  }
+  if (transport_ == nullptr) return posted;
+  if (const Result<bool> sent = flush(now); !sent) posted.sent = std::unexpected(sent.error());
+  return posted;
+}
+
+void InitiatorStream::take(const WorkRequest& request, Instant now) {
+  ++account_.requests;
+  const ErrorCode refused = check_request(request, options_.limits);
+  if (refused != ErrorCode::kOk) {
+    Slot slot{.user_data = request.user_data, .flags = request.flags};
+    slot.header.op = static_cast<std::uint8_t>(request.op);
+    return complete(slot, refused, 0, 0);
+  }
+  fill(request, now);
+  earliest_ = std::min(earliest_, slot(head_).deadline);
+  ++head_;
+}
+
+void InitiatorStream::fill(const WorkRequest& request, Instant now) {
+  Slot& slot = this->slot(head_);
+  slot.user_data = request.user_data;
+  slot.deadline = deadline_of(request, now).instant();
+  slot.length = static_cast<std::uint32_t>(local_bytes(request));
+  slot.flags = request.flags;
+  slot.state = State::kQueued;
+  slot.header = {
+      .op = static_cast<std::uint8_t>(request.op),
+      .flags = has(request.flags, RequestFlags::kUnsignalled) ? kWireUnsignalled : std::uint16_t{0},
+      .id = head_,
+      .length = slot.length,
+      .key = request.remote.key.value,
+      .offset = request.remote.offset,
+      .operand = request.operand,
+      .compare = request.compare,
+      .tenant = options_.identity.tenant.value(),
+      .immediate = request.immediate,
+      .epoch = options_.identity.epoch.value()};
+  slot.last_chunk.length = (slot.length - 1) % kChunkBytes + 1;
+  slot.piece_count = static_cast<std::uint8_t>(request.local.size());
+  LocalPiece* pieces = &pieces_[std::size_t{head_ & mask_} * kMaxPieces];
+  std::ranges::copy(request.local, pieces);
+  if (has(request.flags, RequestFlags::kInline)) copy_inline(slot, pieces);
+}
+
+void InitiatorStream::copy_inline(Slot& slot, LocalPiece* pieces) {
+  std::byte* to = &inlined_[std::size_t{head_ & mask_} * options_.limits.max_inline];
+  std::byte* end = to;
+  for (std::size_t i = 0; i < slot.piece_count; ++i) {
+    end = std::copy_n(pieces[i].data, pieces[i].length, end);
+  }
+  pieces[0] = {.data = to, .length = slot.length};
+  slot.piece_count = 1;
+}
+
+// ---------------------------------------------------------------- ends
+
+void InitiatorStream::complete(const Slot& slot, ErrorCode status, std::uint64_t value,
+                               std::uint32_t length) {
+  if (status == ErrorCode::kOk && has(slot.flags, RequestFlags::kUnsignalled)) {
+    --account_.requests;
+    return;
+  }
+  finished_.push({.completion = {.user_data = slot.user_data,
+                                 .value = value,
+                                 .endpoint = options_.endpoint,
+                                 .length = length,
+                                 .status = status,
+                                 .op = slot.op(),
+                                 .flags = slot.flags},
+                  .account = &account_});
+}
+
+bool InitiatorStream::expire(Instant now) {
+  if (now < earliest_) return false;
+  earliest_ = kNever;
+  bool expired = false;
+  for (std::uint32_t i = tail_; i != head_; ++i) {
+    const Slot& s = slot(i);
+    // An unsignalled request that was sent may have succeeded long ago.
+    const bool waits =
+        s.state == State::kQueued || (s.state == State::kSent && !has(s.flags, RequestFlags::kUnsignalled));
+    if (!waits) continue;
+    if (s.deadline <= now) {
+      give_up(i);
+      expired = true;
+    } else {
+      earliest_ = std::min(earliest_, s.deadline);
+    }
+  }
+  drop_retired();
+  return expired;
+}
+
+void InitiatorStream::give_up(std::uint32_t sequence) {
+  Slot& s = slot(sequence);
+  const bool is_sent = sequence - tail_ < send_ - tail_;
+  const bool is_partly_sent = sequence == send_ && send_offset_ != 0;
+  s.state = is_sent || is_partly_sent ? State::kGivenUp : State::kRetired;
+  if (is_partly_sent && s.sends_payload()) spill_rest();
+  complete(s, ErrorCode::kDeadlineExceeded, 0, 0);
+}
+
+void InitiatorStream::drop_retired() {
+  while (tail_ != head_ && slot(tail_).state == State::kRetired) {
+    if (send_ == tail_) ++send_;  // It expired before it was sent.
+    ++tail_;
+  }
+}
+
+void InitiatorStream::end_all(ErrorCode status) {
+  transport_.reset();
+  for (std::uint32_t i = tail_; i != head_; ++i) {
+    Slot& s = slot(i);
+    if (s.state == State::kQueued || s.state == State::kSent) complete(s, status, 0, 0);
+    s.state = State::kRetired;
+  }
+  tail_ = send_ = head_;
+  send_offset_ = 0;
+  spill_.clear();
+  spill_sent_ = 0;
+  parser_.reset();
+  earliest_ = kNever;
+}
+
+}  // namespace yonder::fabric::tcp

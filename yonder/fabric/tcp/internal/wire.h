@@ -1,0 +1,109 @@
+#pragma once
+// The bytes of the tcp provider, after the hand-shake (preface.h).
+//
+// A stream has one initiator and one target. The initiator sends requests, the
+// target answers in the same order; a pair of endpoints therefore uses two
+// streams, one per direction. That is what keeps replies from waiting behind
+// requests: an initiator can always take its replies, so two peers that read
+// each other's memory at full speed cannot block each other for ever.
+//
+// Request, 72 bytes, little endian:
+//   byte  0       2     3    4       6      8     12       16    24       32
+//        | magic | ver | op | flags | zero | id  | length | key | offset |
+//         32        40        48       52          56      64            72
+//        | operand | compare | tenant | immediate | epoch | budget, ns  |
+// Reply, 24 bytes:
+//   byte  0       2     3         4        6      8     12       16       24
+//        | magic | ver | 128 + op | status | zero | id  | length | value |
+//
+// `length` bytes of payload follow a write, a write-immediate, a send, and a
+// successful reply to a read. A payload of more than kChunkBytes travels in
+// chunks, each behind a header of its own, so that either side can give up in
+// the middle without giving up the connection:
+//   byte  0       2        4        8
+//        | magic | status | length |    status ≠ 0: the rest will not come
+//
+// `budget` is the time the initiator still gives the request; clocks of two
+// hosts cannot be compared, durations can. `length` of an atomic is 0: its word
+// has 8 bytes. An unsignalled request (flag 1) is answered only if it fails.
+//
+// Concurrency: values.
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "yonder/base/error.h"
+#include "yonder/fabric/types.h"
+
+namespace yonder::fabric::tcp {
+
+static_assert(std::endian::native == std::endian::little, "headers are copied as they are");
+
+inline constexpr std::uint16_t kFrameMagic = 0x5946;  // "FY" in memory order
+inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::uint8_t kReplyBit = 0x80;
+inline constexpr std::uint16_t kWireUnsignalled = 1;
+inline constexpr std::uint32_t kChunkBytes = 64 * 1024;
+
+struct RequestHeader {
+  std::uint16_t magic = kFrameMagic;
+  std::uint8_t version = kFrameVersion;
+  std::uint8_t op = 0;
+  std::uint16_t flags = 0;
+  std::uint16_t zero = 0;
+  std::uint32_t id = 0;
+  std::uint32_t length = 0;
+  std::uint64_t key = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t operand = 0;
+  std::uint64_t compare = 0;
+  std::uint32_t tenant = 0;
+  std::uint32_t immediate = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t budget_ns = 0;
+
+  Op operation() const { return static_cast<Op>(op); }
+  bool is_unsignalled() const { return (flags & kWireUnsignalled) != 0; }
+  // Whether a target may see this at all; nothing about rights or bounds.
+  bool is_valid() const;
+  // Whether `length` bytes of payload follow.
+  bool has_payload() const;
+};
+static_assert(sizeof(RequestHeader) == 72);
+static_assert(offsetof(RequestHeader, op) == 3 && offsetof(RequestHeader, id) == 8);
+static_assert(offsetof(RequestHeader, key) == 16 && offsetof(RequestHeader, operand) == 32);
+static_assert(offsetof(RequestHeader, tenant) == 48 && offsetof(RequestHeader, epoch) == 56);
+
+struct ReplyHeader {
+  std::uint16_t magic = kFrameMagic;
+  std::uint8_t version = kFrameVersion;
+  std::uint8_t op = 0;
+  std::uint16_t status = 0;
+  std::uint16_t zero = 0;
+  std::uint32_t id = 0;
+  std::uint32_t length = 0;
+  std::uint64_t value = 0;
+
+  Op operation() const { return static_cast<Op>(op & ~kReplyBit); }
+  ErrorCode code() const { return static_cast<ErrorCode>(status); }
+  bool is_valid() const;
+  bool has_payload() const { return length != 0; }
+};
+static_assert(sizeof(ReplyHeader) == 24);
+static_assert(offsetof(ReplyHeader, op) == offsetof(RequestHeader, op), "the kind is found before the size");
+static_assert(offsetof(ReplyHeader, id) == 8 && offsetof(ReplyHeader, value) == 16);
+
+struct ChunkHeader {
+  std::uint16_t magic = kFrameMagic;
+  std::uint16_t status = 0;
+  std::uint32_t length = 0;
+
+  // `left` is what the frame still has to bring.
+  bool is_valid(std::uint32_t left) const;
+};
+static_assert(sizeof(ChunkHeader) == 8);
+
+constexpr bool is_chunked(std::uint32_t length) { return length > kChunkBytes; }
+
+}  // namespace yonder::fabric::tcp

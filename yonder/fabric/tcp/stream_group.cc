@@ -1,0 +1,182 @@
+#include "yonder/fabric/tcp/internal/stream_group.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace yonder::fabric::tcp {
+namespace {
+
+constexpr Instant kNever = Instant::from_ns(INT64_MAX);
+
+std::uint64_t token_of(StreamId id) { return std::uint64_t{id.use} << 32 | id.slot; }
+StreamId id_of(std::uint64_t token) {
+  return {.slot = static_cast<std::uint32_t>(token), .use = static_cast<std::uint32_t>(token >> 32)};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<StreamGroup>> StreamGroup::create(std::size_t arrivals) {
+  YONDER_TRY(epoll, os::Epoll::create());
+  YONDER_TRY(bell, Doorbell::create());
+  return std::make_shared<StreamGroup>(std::move(epoll), std::move(bell), arrivals);
+}
+
+Result<StreamId> StreamGroup::add(std::unique_ptr<TargetStream> stream) {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const std::uint32_t index = free_slots_.back();
+  Slot& slot = slots_[index];
+  const StreamId id{.slot = index, .use = slot.use};
+  YONDER_TRY_VOID(epoll_.add(stream->transport().socket().fd(), os::kEpollReadable, token_of(id)));
+  free_slots_.pop_back();
+  slot.stream = std::move(stream);
+  slot.interest = os::kEpollReadable;
+  count_.fetch_add(1, std::memory_order_relaxed);
+  note_busy(index);
+  // Bytes may have come with the hand-shake and lie in the TLS layer.
+  if (slot.stream->transport().has_buffered()) timer_ = Instant();
+  return id;
+}
+
+void StreamGroup::free_slot(std::uint32_t slot) {
+  // Closing the socket takes it out of the epoll.
+  slots_[slot].stream.reset();
+  ++slots_[slot].use;
+  free_slots_.push_back(slot);
+  std::ranges::replace(busy_, slot, kNone);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+TargetStream* StreamGroup::find(StreamId id) {
+  if (id.slot >= slots_.size() || slots_[id.slot].use != id.use) return nullptr;
+  return slots_[id.slot].stream.get();
+}
+
+void StreamGroup::remove(StreamId id) {
+  if (find(id) != nullptr) free_slot(id.slot);
+}
+
+void StreamGroup::remove_all_of(const void* owner) {
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].stream != nullptr && slots_[i].stream->owner() == owner) free_slot(i);
+  }
+}
+
+void StreamGroup::lose(std::uint32_t slot, const Error&) {
+  const std::shared_ptr<Inbox> inbox = slots_[slot].stream->inbox();
+  free_slot(slot);
+  if (inbox == nullptr) return;
+  inbox->lost.store(true);
+  tell_news();
+}
+
+void StreamGroup::nudge(StreamId id, Instant now) {
+  if (find(id) != nullptr) (void)serve(id.slot, now);
+}
+
+bool StreamGroup::serve(std::uint32_t index, Instant now) {
+  Slot& slot = slots_[index];
+  const bool had_arrivals = arrivals_.has_any();
+  const Result<bool> worked = slot.stream->progress(now);
+  if (!worked) {
+    lose(index, worked.error());
+    return true;
+  }
+  if (!had_arrivals && arrivals_.has_any()) bell_->ring();
+  update_interest(slot, index);
+  timer_ = std::min(timer_, slot.stream->next_timer());
+  return *worked;
+}
+
+void StreamGroup::update_interest(Slot& slot, std::uint32_t index) {
+  // While we do not read, the end of the stream must be asked for.
+  const std::uint32_t interest = (slot.stream->wants_read() ? os::kEpollReadable : os::kEpollPeerClosed) |
+                                 (slot.stream->wants_write() ? os::kEpollWritable : 0u);
+  if (interest == slot.interest) return;
+  // It cannot fail for a descriptor that was added; a peer could not cause it.
+  (void)epoll_.modify(slot.stream->transport().socket().fd(), interest,
+                      token_of({.slot = index, .use = slot.use}));
+  slot.interest = interest;
+}
+
+void StreamGroup::note_busy(std::uint32_t slot) {
+  if (std::ranges::find(busy_, slot) != busy_.end()) return;
+  busy_[next_busy_] = slot;
+  in_vain_[next_busy_] = 0;
+  next_busy_ = (next_busy_ + 1) % kBusy;
+}
+
+bool StreamGroup::serve_busy(Instant now) {
+  bool worked = false;
+  for (std::size_t i = 0; i < kBusy; ++i) {
+    if (busy_[i] == kNone) continue;
+    if (serve(busy_[i], now)) {
+      in_vain_[i] = 0;
+      worked = true;
+    } else if (++in_vain_[i] >= kPatience) {
+      busy_[i] = kNone;
+    }
+  }
+  return worked;
+}
+
+bool StreamGroup::serve_ready(Instant now) {
+  std::array<os::EpollEvent, 64> events;
+  const auto ready = epoll_.wait(events, Deadline::at(Instant::from_ns(1)));
+  if (!ready) return false;
+  bool worked = false;
+  for (const os::EpollEvent& event : *ready) {
+    const StreamId id = id_of(event.token);
+    const TargetStream* stream = find(id);
+    if (stream == nullptr) continue;
+    const bool unread_end = !stream->wants_read() && (event.bits & os::kEpollPeerClosed) != 0;
+    if (unread_end || (event.bits & (os::kEpollError | os::kEpollHangUp)) != 0) {
+      lose(id.slot, Error(ErrorCode::kConnectionLost, "the peer closed the connection"));
+      worked = true;
+      continue;
+    }
+    note_busy(id.slot);
+    worked |= serve(id.slot, now);
+  }
+  return worked;
+}
+
+// Timers are rare (a stalled peer, a missing receive): when the earliest is due,
+// all streams are looked at and the bound is computed afresh.
+bool StreamGroup::serve_due(Instant now, bool receives_came) {
+  timer_ = kNever;
+  bool worked = false;
+  for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].stream == nullptr) continue;
+    const TargetStream& stream = *slots_[i].stream;
+    if (stream.next_timer() <= now || stream.transport().has_buffered() ||
+        (receives_came && stream.awaits_receive())) {
+      worked |= serve(i, now);
+    } else {
+      timer_ = std::min(timer_, stream.next_timer());
+    }
+  }
+  return worked;
+}
+
+bool StreamGroup::progress(Instant now) {
+  if (is_empty()) return false;
+  bool worked = false;
+  // Rung: perhaps because a shared receive was posted for streams that wait.
+  const bool rung = bell_->take();
+  if (rung || timer_ <= now) worked |= serve_due(now, rung);
+  worked |= serve_busy(now);
+  if (rounds_++ % kDirectRounds == 0) worked |= serve_ready(now);
+  return worked;
+}
+
+bool StreamGroup::wants_turn() const {
+  return std::ranges::any_of(
+      busy_, [this](std::uint32_t slot) { return slot != kNone && slots_[slot].stream->wants_turn(); });
+}
+
+Instant StreamGroup::next_timer() const { return timer_; }
+
+}  // namespace yonder::fabric::tcp

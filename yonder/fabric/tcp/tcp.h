@@ -1,0 +1,32 @@
+#pragma once
+// The tcp provider: one-sided access and messages over any network.
+//
+//   auto fabric = tcp::open({});
+//   auto listener = fabric->listen({.address = "tcp://0.0.0.0:7400", .passive = true});
+//   …
+//   auto endpoint = fabric->connect({.address = "tcp://host:7400"}, queue);
+//
+// Addresses: tcp://host:port, tcp://[v6]:port; port 0 lets the system choose
+// (Listener::address() says what it chose). Options after '?':
+//   tls=on&ca=FILE&cert=FILE&key=FILE     TLS 1.3, both sides show certificates
+//   tls=on&psk=FILE&psk_identity=NAME     TLS 1.3, both sides know a key
+// docs/fabric-tcp.md describes the protocol and the threads.
+//
+// Concurrency: any thread. Lifetime: as Fabric.
+
+#include <memory>
+
+#include "yonder/base/result.h"
+#include "yonder/fabric/fabric.h"
+
+namespace yonder::fabric::tcp {
+
+struct Options {
+  // Seeds the jitter of reconnects; 0: from the system.
+  std::uint64_t seed = 0;
+};
+
+// Starts the fabric's service thread. Errors: kResourceExhausted.
+Result<std::unique_ptr<Fabric>> open(const Options& options = {});
+
+}  // namespace yonder::fabric::tcp
