@@ -1,0 +1,123 @@
+// Direct access: what makes this provider fast. See region_table.h for R1 to R6.
+#include "yonder/fabric/shm/internal/copy.h"
+#include "yonder/fabric/shm/internal/endpoint.h"
+
+namespace yonder::fabric::shm {
+namespace {
+
+constexpr std::uint64_t kPrefetchBytes = 256;
+
+std::uint64_t access_atomic(const WorkRequest& request, std::byte* at) {
+  // Builtins on the user's memory, which the target's CPUs access as well:
+  // atomics of a region are by the CPU on both sides. seq_cst is what a locked
+  // instruction is anyway.
+  auto* const word = reinterpret_cast<std::uint64_t*>(at);
+  if (request.op == Op::kFetchAdd) return __atomic_fetch_add(word, request.operand, __ATOMIC_SEQ_CST);
+  std::uint64_t expected = request.compare;
+  __atomic_compare_exchange_n(word, &expected, request.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  return expected;
+}
+
+void copy_pieces(const WorkRequest& request, std::byte* remote) {
+  const bool read = request.op == Op::kRead;
+  for (const LocalPiece& piece : request.local) {
+    if (read) {
+      copy_from_region(piece.data, remote, piece.length);
+    } else {
+      copy_to_region(remote, piece.data, piece.length);
+    }
+    remote += piece.length;
+  }
+}
+
+}  // namespace
+
+ShmEndpoint::Accessed ShmEndpoint::copy(const WorkRequest& request, const Attachment& region,
+                                        std::uint64_t bytes) const {
+  Accessed result;
+  hazard_->store(region.hazard, std::memory_order_relaxed);  // R1
+  light_fence(fence_);                                       // R2
+  // acquire: R3; the copy does not start before.
+  if (region.word->load(std::memory_order_acquire) != region.state) [[unlikely]] {
+    result.stale = true;
+  } else {
+    result.status = check_access(request.op, request.remote.offset, bytes, region.length, region.rights);
+    if (result.status == ErrorCode::kOk) [[likely]] {
+      std::byte* const remote = region.base + request.remote.offset;
+      if (is_atomic(request.op)) {
+        result.value = access_atomic(request, remote);
+      } else {
+        copy_pieces(request, remote);  // R4
+      }
+      // R5. acquire fence: the copy's loads are before this one.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (request.op == Op::kRead)
+        result.stale = region.word->load(std::memory_order_relaxed) != region.state;
+    }
+  }
+  // release: R6 pairs with acquire in V3; the copy is over.
+  hazard_->store(0, std::memory_order_release);
+  return result;
+}
+
+ShmEndpoint::Outcome ShmEndpoint::access(const WorkRequest& request, const Attachment& region) {
+  const std::uint64_t bytes = is_atomic(request.op) ? 8 : local_bytes(request);
+  const Accessed accessed = copy(request, region, bytes);
+  if (accessed.stale) [[unlikely]]
+    return Outcome::kStale;
+  complete(request, accessed.status, accessed.status == ErrorCode::kOk ? bytes : 0, accessed.value);
+  return Outcome::kDone;
+}
+
+ShmEndpoint::Outcome ShmEndpoint::write_and_announce(const WorkRequest& request, const Attachment& region) {
+  ErrorCode status = ErrorCode::kOk;
+  if (!can_send(sizeof(std::uint32_t), status)) return Outcome::kBlocked;
+  const std::uint64_t bytes = local_bytes(request);
+  const Accessed accessed = copy(request, region, bytes);
+  if (accessed.stale) return Outcome::kStale;
+  if (accessed.status != ErrorCode::kOk) {
+    complete(request, accessed.status);
+  } else {
+    send_written(request, bytes);
+  }
+  return Outcome::kDone;
+}
+
+ShmEndpoint::Outcome ShmEndpoint::try_now(const WorkRequest& request) {
+  const ErrorCode status = check_request(request, limits_);
+  if (status != ErrorCode::kOk) [[unlikely]] {
+    complete(request, status);
+    return Outcome::kDone;
+  }
+  if (!request.deadline.is_default() && request.deadline.passed(shm_queue_.clock().now())) [[unlikely]] {
+    complete(request, ErrorCode::kDeadlineExceeded);
+    return Outcome::kDone;
+  }
+  if (request.op == Op::kSend) return try_send(request);
+  const Attachment* const region = keys_.find(request.remote.key);
+  if (region == nullptr || region->kind != Attachment::Kind::kDirect) [[unlikely]]
+    return Outcome::kBlocked;
+  if (request.op == Op::kWriteImm) return write_and_announce(request, *region);
+  return access(request, *region);
+}
+
+void ShmEndpoint::prefetch(std::span<const WorkRequest> requests) const {
+  for (const WorkRequest& request : requests) {
+    const Attachment* const region = keys_.find(request.remote.key);
+    if (region == nullptr || region->kind != Attachment::Kind::kDirect) continue;
+    if (request.local.empty() || request.remote.offset >= region->length) continue;
+    // A prefetch of an address that may be out of the mapping is harmless.
+    const std::byte* const at = region->base + request.remote.offset;
+    const std::uint64_t bytes = std::min<std::uint64_t>(request.local.front().length, kPrefetchBytes);
+    for (std::uint64_t line = 0; line < bytes; line += kLineBytes) __builtin_prefetch(at + line);
+  }
+}
+
+std::size_t ShmEndpoint::execute_now(std::span<const WorkRequest> requests) {
+  if (requests.size() > 1) prefetch(requests);
+  std::size_t done = 0;
+  while (done < requests.size() && try_now(requests[done]) == Outcome::kDone) ++done;
+  return done;
+}
+
+}  // namespace yonder::fabric::shm

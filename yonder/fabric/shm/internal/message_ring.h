@@ -1,0 +1,154 @@
+#pragma once
+// One direction of messages: a ring of 64-byte cells in shared memory.
+//
+// The sender fills the tail cells, then the head cell, and stores the head's
+// sequence number last; the receiver spins on the sequence of the next cell. That
+// line is the only one that moves for a short message. How far the receiver has
+// come (needed only when the ring looks full) travels in the messages of the
+// other direction, or in `consumed` when there are none for a while.
+//
+//   states of a cell, by its sequence s and the running number n of that place:
+//   s == n + 1     written, for the receiver          (sender: must not touch)
+//   s != n + 1     free, or being written             (receiver: must not read)
+//   The sender knows by `acknowledged` that the receiver is past n - cells.
+//
+// I1  The receiver reads payload only after it has seen the head's sequence.
+// I2  The sender writes a cell only if the receiver has said that it consumed
+//     its previous content; so a payload does not change while it is copied out
+//     (by an honest sender: a hostile one garbles its own message).
+// I3  Every cell's sequence is written by the sender alone and is a running
+//     number; payload never stands where a sequence is expected.
+// I4  All numbers a peer gives (sequence, acknowledged, length, kind) are copied
+//     once and then checked: a wrong one breaks the connection, nothing else.
+//
+// Running numbers are 32 bits and wrap; differences are taken modulo 2^32, and a
+// ring has at most 2^18 cells.
+//
+// Concurrency: one sender thread, one receiver thread. Lifetime: borrows memory.
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "yonder/fabric/shm/internal/copy.h"
+#include "yonder/fabric/shm/internal/layout.h"
+#include "yonder/fabric/types.h"
+
+namespace yonder::fabric::shm {
+
+struct MessageHead {
+  MessageKind kind = MessageKind::kSend;
+  std::uint32_t length = 0;
+  std::uint32_t immediate = 0;
+};
+
+class MessageSender {
+ public:
+  MessageSender() = default;
+  MessageSender(std::byte* cells, std::uint32_t count, const std::atomic<std::uint32_t>* consumed)
+      : cells_(cells), count_(count), consumed_(consumed) {}
+
+  // Whether a message of `length` bytes can be sent now. Looks at `consumed` only
+  // if what it knows does not suffice.
+  bool has_room(std::uint32_t length) {
+    const std::uint32_t need = cells_of(length);
+    if (next_ - acknowledged_ + need <= count_) [[likely]]
+      return true;
+    refresh();
+    return next_ - acknowledged_ + need <= count_;
+  }
+
+  // Requires has_room(head.length); `pieces` hold head.length bytes. `consumed`
+  // is what our receiver of the other direction has consumed. Returns the number
+  // that acknowledged() passes when the message has been consumed.
+  std::uint32_t send(const MessageHead& head, std::span<const LocalPiece> pieces, std::uint32_t consumed);
+
+  // What the peer told: false if it is no number it can have (malformed).
+  bool acknowledge(std::uint32_t consumed) {
+    if (consumed - acknowledged_ > next_ - acknowledged_) [[unlikely]]
+      return false;
+    acknowledged_ = consumed;
+    return true;
+  }
+  // Takes the late notice of the peer into account; false if malformed.
+  bool refresh() {
+    // acquire: pairs with release in MessageReceiver::publish(); the cells before
+    // it are no longer read (I2).
+    const std::uint32_t consumed = consumed_->load(std::memory_order_acquire);
+    // Older than what came with a message: nothing new.
+    if (acknowledged_ - consumed <= count_) return true;
+    return acknowledge(consumed);
+  }
+  std::uint32_t acknowledged() const { return acknowledged_; }
+  std::uint32_t next() const { return next_; }
+  // Whether the message that send() numbered `number` has been consumed.
+  bool is_consumed(std::uint32_t number) const { return acknowledged_ - number <= count_; }
+
+ private:
+  HeadCell& head_at(std::uint32_t n) const { return reinterpret_cast<HeadCell*>(cells_)[n & (count_ - 1)]; }
+  TailCell& tail_at(std::uint32_t n) const { return reinterpret_cast<TailCell*>(cells_)[n & (count_ - 1)]; }
+
+  std::byte* cells_ = nullptr;
+  std::uint32_t count_ = 0;
+  std::uint32_t next_ = 0;          // number of the next head cell
+  std::uint32_t acknowledged_ = 0;  // cells consumed by the peer, as far as we know
+  const std::atomic<std::uint32_t>* consumed_ = nullptr;
+};
+
+class MessageReceiver {
+ public:
+  MessageReceiver() = default;
+  MessageReceiver(const std::byte* cells, std::uint32_t count, std::atomic<std::uint32_t>* consumed)
+      : cells_(cells), count_(count), consumed_(consumed) {}
+
+  // Whether a message is there. One load of a line that is ours until it changes.
+  bool has_message() const {
+    // acquire: pairs with release in MessageSender::send(); the message is complete (I1).
+    return head_at(next_).sequence.load(std::memory_order_acquire) == next_ + 1;
+  }
+
+  // The head of the next message, copied out and checked (I4); false: malformed.
+  // Requires has_message(). Does not consume.
+  bool peek(MessageHead& head, std::uint32_t& acknowledged);
+  // Copies the payload of the message that peek() saw to `to` (head.length
+  // bytes) and consumes it; false: malformed.
+  bool take(const MessageHead& head, std::byte* to);
+  // Consumes without copying.
+  void drop(const MessageHead& head) { advance(cells_of(head.length)); }
+
+  // Running number of the next message, which is also what has been consumed.
+  std::uint32_t next() const { return next_; }
+  // Our sender has told `next()` in a message.
+  void told() { told_ = next_; }
+  // Whether something was consumed that the peer does not know of.
+  bool has_news() const { return told_ != next_; }
+  // Tells what was consumed.
+  void publish() {
+    told_ = next_;
+    // release: our reads of the cells are done before the sender may reuse them.
+    consumed_->store(next_, std::memory_order_release);
+  }
+
+ private:
+  const HeadCell& head_at(std::uint32_t n) const {
+    return reinterpret_cast<const HeadCell*>(cells_)[n & (count_ - 1)];
+  }
+  const TailCell& tail_at(std::uint32_t n) const {
+    return reinterpret_cast<const TailCell*>(cells_)[n & (count_ - 1)];
+  }
+  void advance(std::uint32_t cells) {
+    next_ += cells;
+    // A quarter behind: tell now, or a sender without answers stalls.
+    if (next_ - told_ >= count_ / 4) [[unlikely]]
+      publish();
+  }
+
+  const std::byte* cells_ = nullptr;
+  std::uint32_t count_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint32_t told_ = 0;
+  std::atomic<std::uint32_t>* consumed_ = nullptr;
+};
+
+}  // namespace yonder::fabric::shm
