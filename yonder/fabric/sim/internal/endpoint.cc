@@ -124,10 +124,15 @@ Ticks EndpointImpl::cpu_cost(const Flight& flight) const {
   Ticks cost = model.post_request;
   if (flight.pieces.size() > 1) cost += static_cast<Ticks>(flight.pieces.size() - 1) * model.post_piece;
   if (flight.has_payload) return cost + static_cast<Ticks>(flight.length) * model.inline_byte;
-  for (const LocalPiece& piece : flight.pieces) {
-    if (piece.key == kUnregistered) cost += static_cast<Ticks>(piece.length) * model.bounce_byte;
-  }
-  return cost;
+  return carries_payload(flight.op) ? cost + bounce_cost(flight) : cost;
+}
+
+// Unregistered pieces are copied through registered buffers: before a request that
+// sends them, after one that fills them.
+Ticks EndpointImpl::bounce_cost(const Flight& flight) const {
+  std::uint64_t bytes = 0;
+  for (const LocalPiece& piece : flight.pieces) bytes += piece.key == kUnregistered ? piece.length : 0;
+  return static_cast<Ticks>(bytes) * nic().model().bounce_byte;
 }
 
 void EndpointImpl::ring_doorbell(Ticks cpu) {
@@ -224,6 +229,7 @@ void EndpointImpl::count_ended() {
 void EndpointImpl::finish(Flight& flight) {
   remove(flight);
   const Completion completion = completion_of(flight);
+  if (flight.op == Op::kRead) queue_.have_spent(bounce_cost(flight));
   engine_.flights().release(flight);
   engine_.trace((completion.value << 16) ^ static_cast<std::uint64_t>(completion.status));
   if (completion.ok() && has(completion.flags, RequestFlags::kUnsignalled)) {

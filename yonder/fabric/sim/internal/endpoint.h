@@ -72,6 +72,8 @@ class EndpointImpl final : public Endpoint {
   void lose(ErrorCode status);
   // The answer to a dial came, or did not (kDeadlineExceeded).
   void answered(Result<void> answer);
+  // CPU time of copying a flight's unregistered pieces.
+  Ticks bounce_cost(const Flight& flight) const;
   // The response of a flight is here: makes the completion, releases the flight.
   void finish(Flight& flight);
   // The kExpire event: fails what is past its deadline.

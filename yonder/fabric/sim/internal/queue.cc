@@ -35,6 +35,11 @@ Ticks QueueImpl::spend(Ticks duration) {
   return cpu_free_;
 }
 
+void QueueImpl::have_spent(Ticks duration) {
+  const Ticks scaled = host_.scaled(duration);
+  cpu_free_ = std::max(cpu_free_, engine_.now() - scaled) + scaled;
+}
+
 void QueueImpl::call(const Completion& completion) {
   spend(host_.nic(0).model().poll);
   engine_.count_operation();
@@ -43,11 +48,8 @@ void QueueImpl::call(const Completion& completion) {
 
 void QueueImpl::deliver(const Completion& completion) {
   const bool is_operation = has(completion.flags, RequestFlags::kOperation);
-  if (is_operation && operations_.empty() && cpu_free_ <= engine_.now()) {
-    call(completion);
-  } else {
-    deliver_later(completion);
-  }
+  if (is_operation && operations_.empty() && cpu_free_ <= engine_.now()) return call(completion);
+  deliver_later(completion);
 }
 
 void QueueImpl::deliver_later(const Completion& completion) {

@@ -75,6 +75,8 @@ class QueueImpl final : public CompletionQueue {
 
   // The thread works for `duration`; returns when it is done.
   Ticks spend(Ticks duration);
+  // The thread worked for `duration` until now, if it was free to; else it still does.
+  void have_spent(Ticks duration);
 
   // From an event, as its last act: may call the Operation, which may do anything.
   void deliver(const Completion& completion);

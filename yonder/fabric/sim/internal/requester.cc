@@ -137,6 +137,7 @@ void Transport::finish_at_initiator(Flight& flight, QueuePair& source, Ticks at)
   const NicModel& model = source.nic->model();
   const bool far_cpu = flight.endpoint->queue_impl().socket() != source.nic->socket();
   at += source.nic->scaled(model.cqe_latency + (far_cpu ? model.numa_dma_latency : 0) + model.poll);
+  if (flight.op == Op::kRead) at += flight.endpoint->host().scaled(flight.endpoint->bounce_cost(flight));
   // Completions of one connection come in order.
   source.last_completion = std::max(at, source.last_completion);
   engine_.events().push(source.last_completion, EventKind::kComplete, flight.ref);
@@ -146,7 +147,7 @@ void Transport::on_complete(Flight& flight) {
   if (engine_.strikes(engine_.rates().connection_break)) {
     return engine_.connections().break_both(*engine_.pairs().find(flight.source));
   }
-  if (flight.status == ErrorCode::kOk && engine_.strikes(engine_.rates().completion_error)) {
+  if (flight.status == ErrorCode::kOk && engine_.strikes(engine_.rates().completion_error / 2)) {
     flight.status = ErrorCode::kConnectionLost;
   }
   flight.endpoint->finish(flight);

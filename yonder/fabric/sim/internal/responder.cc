@@ -109,6 +109,11 @@ bool Transport::accept(Flight& flight, QueuePair& pair) {
     engine_.connections().break_both(pair);
     return true;
   }
+  // The half of the injected errors that strikes before the effect.
+  if (engine_.strikes(engine_.rates().completion_error / 2)) {
+    refuse(flight, pair, ErrorCode::kConnectionLost, penalty);
+    return true;
+  }
   if (takes_receive) {
     flight.receive = pair.receives->pop();
     pair.delivering.push_back(flight.ref);
