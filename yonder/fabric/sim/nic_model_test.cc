@@ -187,6 +187,7 @@ TEST(NicModel, ManyQueuePairsThrashTheCard) {
 TEST(NicModel, AListOfRequestsOverlapsButPaysForEach) {
   TestBed bed({.world = two_hosts()});
   Local local(4096);
+  write_ns(bed, local, 32);  // Fills the caches.
   const double one = write_ns(bed, local, 32, RequestFlags::kInline);
   const std::vector<WorkRequest> requests(
       16, local.request(Op::kWrite, bed.token.at(0), 32, RequestFlags::kInline));

@@ -116,8 +116,8 @@ void Connections::drop(QueuePair& pair, ErrorCode status) {
   for (const Ref ref : pair.delivering) {
     const Flight* const flight = engine_.flights().find(ref);
     if (flight == nullptr) continue;
-    endpoint->queue_impl().deliver_later(
-        endpoint->receive_completion({.user_data = flight->receive.user_data, .status = status}));
+    endpoint->queue_impl().deliver_later(endpoint->receive_completion(
+        {.user_data = flight->receive.user_data, .flags = flight->receive.flags, .status = status}));
   }
   for (const QueuePair::Held& held : pair.held) {
     Flight* const flight = engine_.flights().find(held.flight);
