@@ -99,10 +99,10 @@ function(yonder_fuzzer FILE)
     set(kept)
   endif()
   math(EXPR timeout "${YONDER_FUZZ_SECONDS} + 120")
-  add_test(NAME fuzz_${name}
+  add_test(NAME ${name}
     COMMAND ${name} -max_total_time=${YONDER_FUZZ_SECONDS} -timeout=10 -rss_limit_mb=2048
             -print_final_stats=1 -artifact_prefix=${CMAKE_BINARY_DIR}/ ${found} ${kept})
-  set_tests_properties(fuzz_${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
 endfunction()
 
 # yonder_vm_test(NAME COMMANDS "line" … [HOSTS n] [TIMEOUT s]): a test (label vm)

@@ -4,7 +4,8 @@
 A test file that no CMakeLists.txt names compiles nowhere and fails never. So:
   1. every *_test.cc and *_test.py is an argument of a command in the
      CMakeLists.txt of its folder (or of a folder above, by its relative path);
-  2. every fuzz/*.cc is given to yonder_fuzzer();
+  2. every fuzz/NAME.cc is given to yonder_fuzzer() and has kept inputs in
+     fuzz/corpus/NAME/;
   3. every Benchmark{"NAME", ...} in bench/ is given to add_test(), or to a
      foreach() over such tests, in a CMakeLists.txt that registers smoke tests.
 """
@@ -23,10 +24,19 @@ def check(root):
     for path in source_tree.files(root, "_test.cc", "_test.py"):
         if naming_folder(path, calls) is None:
             problems.append(f"{path}:1: no CMakeLists.txt names this test")
-    for path in source_tree.files(root, ".cc"):
-        if posixpath.dirname(path) == "fuzz" and naming_folder(path, calls, "yonder_fuzzer") is None:
+    return problems + check_fuzzers(root, calls) + check_benchmarks(root, calls)
+
+
+def check_fuzzers(root, calls):
+    problems = []
+    paths = source_tree.files(root)
+    for path in (p for p in paths if posixpath.dirname(p) == "fuzz" and p.endswith(".cc")):
+        if naming_folder(path, calls, "yonder_fuzzer") is None:
             problems.append(f"{path}:1: fuzz/CMakeLists.txt does not give this file to yonder_fuzzer()")
-    return problems + check_benchmarks(root, calls)
+        corpus = f"fuzz/corpus/{posixpath.basename(path)[:-len('.cc')]}/"
+        if not any(p.startswith(corpus) for p in paths):
+            problems.append(f"{path}:1: no inputs are kept in {corpus}")
+    return problems
 
 
 def check_benchmarks(root, calls):

@@ -33,9 +33,15 @@ class TestsBuiltTest(TreeTest):
     def test_finds_a_fuzzer_that_is_not_registered(self):
         self.write("fuzz/CMakeLists.txt", "set(later frame_fuzz.cc)")
         self.write("fuzz/frame_fuzz.cc", "")
+        self.write("fuzz/corpus/frame_fuzz/empty", "")
         self.assert_one_problem(self.problems(), "fuzz/frame_fuzz.cc", "yonder_fuzzer()")
         self.write("fuzz/CMakeLists.txt", "yonder_fuzzer(frame_fuzz.cc LIBS x)")
         self.assertEqual(self.problems(), [])
+
+    def test_finds_a_fuzzer_without_kept_inputs(self):
+        self.write("fuzz/CMakeLists.txt", "yonder_fuzzer(frame_fuzz.cc)")
+        self.write("fuzz/frame_fuzz.cc", "")
+        self.assert_one_problem(self.problems(), "no inputs are kept in fuzz/corpus/frame_fuzz/")
 
     def test_finds_a_benchmark_without_a_smoke_test(self):
         self.write("bench/all.cc", 'Benchmark{"ring", "how fast a ring is", &run_ring},')
