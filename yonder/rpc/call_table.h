@@ -52,6 +52,7 @@ class CallTable {
     std::byte* buffer = nullptr;   // Header and payload of the request.
     fabric::LocalPiece piece;      // What the posted WorkRequest points to.
     bool sending = false;          // The fabric reads `buffer`.
+    bool in_doubt = false;         // Its send failed: an answer may never come.
   };
 
   // `slots` of 1 … kMaxSlots, each with a buffer of `buffer_bytes`.
@@ -71,6 +72,7 @@ class CallTable {
     Slot& slot = slots_[index];
     slot.call = &call;
     slot.request_id = ++sequence_ << 16 | index;
+    slot.in_doubt = false;
     return slot;
   }
 

@@ -190,22 +190,41 @@ void Client::on_sent(fabric::Operation& op, const Completion& completion) {
   ++client.in_operations_;
   --client.sends_posted_;
   CallBase* failed = nullptr;
-  const ErrorCode status = completion.status;
-  // A lost connection is what the receives report, for all calls at once.
-  if (!completion.ok() && status != ErrorCode::kConnectionLost && status != ErrorCode::kCancelled) {
-    failed = std::exchange(slot.call, nullptr);
-    // Not delivered for certain: no answer will come, the credit is ours again. In
-    // doubt (a deadline) the slot waits for the answer, or the connection's end.
-    if (status == ErrorCode::kReceiverNotReady || status == ErrorCode::kMessageTooLong) {
-      if (slot.request_id != 0) ++client.credits_;
-      slot.request_id = 0;
-    }
-    if (failed != nullptr) failed->finish(status, {});
-  }
+  if (!completion.ok() && completion.status != ErrorCode::kCancelled) [[unlikely]]
+    failed = client.take_undelivered(slot, completion.status);
   client.table_.sent(slot);
   if (client.state_ == State::kReady) client.send_waiting();
-  if (failed != nullptr) failed->resume();
+  if (failed != nullptr) {
+    failed->resume();
+    client.break_if_hopeless();
+  }
   client.operation_ended();
+}
+
+CallBase* Client::take_undelivered(CallTable::Slot& slot, ErrorCode status) {
+  CallBase* failed = std::exchange(slot.call, nullptr);
+  if (status == ErrorCode::kReceiverNotReady || status == ErrorCode::kMessageTooLong) {
+    // Not delivered for certain: no answer will come, the credit is ours again.
+    if (slot.request_id != 0) ++credits_;
+    slot.request_id = 0;
+  } else {
+    // The server may have it or not. The slot waits for an answer, or for the end
+    // of the connection.
+    slot.in_doubt = slot.request_id != 0;
+  }
+  if (failed != nullptr) failed->finish(status, {});
+  return failed;
+}
+
+// Slots in doubt may never be answered, and nothing but a new connection gives
+// their credits back. A client that lost half of them that way says so, instead of
+// serving its callers ever more slowly.
+void Client::break_if_hopeless() {
+  const auto in_doubt = std::ranges::count_if(
+      table_.slots(), [](const CallTable::Slot& slot) { return slot.in_doubt && slot.request_id != 0; });
+  if (state_ == State::kReady && endpoint_->state() == fabric::EndpointState::kOpen &&
+      static_cast<std::size_t>(in_doubt) * 2 > table_.size())
+    break_connection(ErrorCode::kConnectionLost);
 }
 
 // ---------------------------------------------------------------- receiving
@@ -287,8 +306,10 @@ void Client::post_all_receives() {
 
 bool Client::wait_some(Deadline& deadline, std::uint32_t& polls) {
   progress();
+  const std::uint64_t before = queue().operations_completed();
   queue().poll({});
-  if (++polls <= options_.spin_polls) return true;
+  // Something happened: the caller looks whether it was what it waits for.
+  if (queue().operations_completed() != before || ++polls <= options_.spin_polls) return true;
   const Instant now = queue().clock().now();
   if (deadline.is_default()) deadline = Deadline::at(now + options_.default_timeout);
   if (deadline.passed(now)) return false;

@@ -167,6 +167,8 @@ class Client {
   std::uint32_t budget_of(const CallBase& call) const;
   void make_deadline_explicit(CallBase& call);
   static void on_sent(fabric::Operation& op, const fabric::Completion& completion);
+  CallBase* take_undelivered(CallTable::Slot& slot, ErrorCode status);
+  void break_if_hopeless();
 
   // Receiving.
   static void on_receive(fabric::Operation& op, const fabric::Completion& completion);
