@@ -65,7 +65,7 @@ coverage: ## measure what the tests reach; build/coverage/report.html
 	cmake --preset coverage
 	cmake --build --preset coverage -j$(JOBS) --target yonder_tests
 	$(CTEST) --preset coverage $(INSTRUMENTED)
-	gcovr --root . --object-directory build/coverage --filter yonder/ --exclude '.*_test\.cc' \
+	gcovr --root . --object-directory build/coverage build/coverage --filter yonder/ --exclude '.*_test\.cc' \
 	  --exclude yonder/testing/ --exclude-throw-branches --print-summary --html-details build/coverage/report.html
 
 clean: ## remove everything that was built
