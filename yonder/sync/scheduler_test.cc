@@ -43,12 +43,14 @@ auto outcomes(Run run) {
 
 TEST(Scheduler, FindsThatStoresMayPassLoads) {
   const auto seen = outcomes([](std::uint64_t seed) { return store_buffer_run(seed, false); });
-  EXPECT_EQ(seen, (std::set<std::pair<int, int>>{{0, 0}, {0, 1}, {1, 0}, {1, 1}}));
+  EXPECT_TRUE(seen.contains({0, 0}));
 }
 
 TEST(Scheduler, FencesForbidIt) {
   const auto seen = outcomes([](std::uint64_t seed) { return store_buffer_run(seed, true); });
-  EXPECT_EQ(seen, (std::set<std::pair<int, int>>{{0, 1}, {1, 0}, {1, 1}}));
+  EXPECT_FALSE(seen.contains({0, 0}));
+  // Both orders must have been tried, or the absence means nothing.
+  EXPECT_TRUE(seen.contains({0, 1}) && seen.contains({1, 0}));
 }
 
 // Message passing: the flag is seen; is the payload behind it?
@@ -61,7 +63,9 @@ std::string message_run(std::uint64_t seed, std::memory_order order) {
                                       flag.store(1, order);
                                     },
                                     [&] {
-                                      if (flag.load(std::memory_order_acquire) == 0) return;
+                                      int looks = 0;
+                                      while (flag.load(std::memory_order_acquire) == 0)
+                                        if (++looks == 50) return;
                                       seen =
                                           payload.load(std::memory_order_relaxed) == 1 ? "payload" : "torn";
                                     }});
