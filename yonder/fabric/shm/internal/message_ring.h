@@ -64,8 +64,11 @@ class MessageSender {
   // that acknowledged() passes when the message has been consumed.
   std::uint32_t send(const MessageHead& head, std::span<const LocalPiece> pieces, std::uint32_t consumed);
 
-  // What the peer told: false if it is no number it can have (malformed).
+  // What the peer told: false if it is no number it can have (malformed). A
+  // message tells what was so when it was sent, and `consumed` may have told us
+  // more since, or long ago: an older number is nothing new.
   bool acknowledge(std::uint32_t consumed) {
+    if (static_cast<std::int32_t>(consumed - acknowledged_) <= 0) return true;
     if (consumed - acknowledged_ > next_ - acknowledged_) [[unlikely]]
       return false;
     acknowledged_ = consumed;
