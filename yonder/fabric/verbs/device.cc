@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "yonder/fabric/types.h"
@@ -91,9 +92,12 @@ std::uint32_t Device::max_pieces() const {
 }
 
 // Not by ibv_query_device_ex: that inline function would need the library linked.
+// A context has the function if it reaches down to its place: the structure grew
+// at the front from version to version.
 void Device::query_on_demand_paging() {
-  verbs_context* extended = verbs_get_ctx_op(context_, query_device_ex);
-  if (extended == nullptr) return;
+  verbs_context* extended = ::verbs_get_ctx(context_);
+  constexpr std::size_t kReach = sizeof(verbs_context) - offsetof(verbs_context, query_device_ex);
+  if (extended == nullptr || extended->sz < kReach || extended->query_device_ex == nullptr) return;
   ibv_device_attr_ex attributes{};
   if (extended->query_device_ex(context_, nullptr, &attributes, sizeof attributes) != 0) return;
   constexpr std::uint32_t kNeeded = IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE;

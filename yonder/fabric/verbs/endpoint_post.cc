@@ -247,6 +247,7 @@ ibv_send_wr* VerbsEndpoint::chain_unposted() {
     SendSlot& slot = ring_.at(unposted_);
     if (slot.state != SlotState::kQueued) continue;
     slot.state = SlotState::kPosted;
+    slot.was_posted = true;
     *next = &slot.wr;
     next = &slot.wr.next;
   }

@@ -238,8 +238,8 @@ void VerbsEndpoint::start_resume(const SendSlot* refused, Instant now) {
   dialing_ = std::move(*link);
 }
 
-// The peer is gone, or what we had with it. What was with the NIC and all
-// receives fail; requests that were not yet sent may wait for a reconnection.
+// The peer is gone, or what we had with it. What was ever with the NIC and all
+// receives fail; requests posted since then may wait for a reconnection.
 void VerbsEndpoint::lose() {
   const bool again = origin_ && origin_->reconnect;
   phase_ = again ? Phase::kReconnecting : Phase::kBroken;
@@ -248,8 +248,11 @@ void VerbsEndpoint::lose() {
   if (seat_ != nullptr) seat_->close();
   for (std::uint64_t i = ring_.head(); i < ring_.tail(); ++i) {
     SendSlot& slot = ring_.at(i);
-    if (slot.state == SlotState::kRefused) fail_slot(slot, ErrorCode::kAccessDenied);
-    if (slot.state == SlotState::kPosted) fail_slot(slot, ErrorCode::kConnectionLost);
+    if (slot.state == SlotState::kRefused) {
+      fail_slot(slot, ErrorCode::kAccessDenied);
+    } else if (slot.was_posted && slot.state != SlotState::kDone) {
+      fail_slot(slot, ErrorCode::kConnectionLost);
+    }
   }
   fail_receives(ErrorCode::kConnectionLost);
   messages_done_ = messages_received_ = 0;

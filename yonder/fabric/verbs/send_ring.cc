@@ -38,6 +38,7 @@ SendSlot* SendRing::prepare(std::uint32_t pieces) {
   slot.scatter_from = nullptr;
   slot.status = ErrorCode::kOk;
   slot.state = SlotState::kQueued;
+  slot.was_posted = false;
   return &slot;
 }
 

@@ -57,6 +57,7 @@ struct SendSlot {
   RequestFlags flags = RequestFlags::kNone;
   SlotState state = SlotState::kDone;
   ErrorCode status = ErrorCode::kOk;  // Of kRejected.
+  bool was_posted = false;            // At least once: a lost connection fails it.
 
   bool is_silent() const { return has(flags, RequestFlags::kUnsignalled); }
   // The NIC reports its success.
