@@ -25,6 +25,13 @@ constexpr std::unexpected<Error> fail(ErrorCode code, const char* message, std::
   return std::unexpected<Error>(Error(code, message, detail));
 }
 
+// Whether it worked, without the value.
+template <typename T>
+Result<void> outcome_of(const Result<T>& result) {
+  if (result) return {};
+  return std::unexpected(result.error());
+}
+
 // `return fail_errno("mmap");` right after the failed call.
 inline std::unexpected<Error> fail_errno(const char* call) {
   return std::unexpected<Error>(Error::from_errno(call));

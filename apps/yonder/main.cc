@@ -1,0 +1,112 @@
+// yonder: the command line. Flags and dispatch only; what a command does is in
+// its own file.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "apps/yonder/demo.h"
+#include "apps/yonder/doctor.h"
+#include "bench/all.h"
+#include "bench/harness/target_process.h"
+
+namespace {
+
+using yonder::Result;
+
+std::string own_path() {
+  std::array<char, 4096> path;
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "yonder";
+}
+
+int report(const Result<void>& result) {
+  if (result) return 0;
+  const yonder::Error& error = result.error();
+  fmt::print(stderr, "yonder: {}\n        {}\n", error.to_string(), yonder::error_remedy(error.code()));
+  return 1;
+}
+
+int list_benchmarks() {
+  for (const auto& benchmark : yonder::bench::all_benchmarks()) {
+    fmt::print("{:<16} {}\n", benchmark.name, benchmark.summary);
+  }
+  return 0;
+}
+
+int write_json(const std::string& path, const std::string& json) {
+  if (path == "-") {
+    fmt::print("{}\n", json);
+    return 0;
+  }
+  std::ofstream file(path);
+  file << json << '\n';
+  if (file.flush()) return 0;
+  fmt::print(stderr, "yonder: cannot write {}\n", path);
+  return 1;
+}
+
+int run_benchmark(const std::string& name, const std::string& json, const yonder::bench::Options& options) {
+  for (const auto& benchmark : yonder::bench::all_benchmarks()) {
+    if (benchmark.name != name) continue;
+    yonder::bench::Report results(name);
+    if (const int failed = report(benchmark.run(options, results)); failed != 0) return failed;
+    fmt::print(stderr, "{}", results.to_text());
+    return json.empty() ? 0 : write_json(json, results.to_json());
+  }
+  fmt::print(stderr, "yonder: there is no benchmark {}; `yonder bench --list` names them\n", name);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Yonder: memory that lives elsewhere"};
+  app.set_version_flag("--version", YONDER_VERSION);
+  app.require_subcommand(1);
+
+  yonder::apps::DemoOptions demo{.program = own_path()};
+  CLI::App* demo_command =
+      app.add_subcommand("demo", "move data one-sidedly between two processes and show the times");
+  demo_command->add_option("--reads", demo.reads, "reads per provider and size")
+      ->check(CLI::Range(1, 100'000'000));
+
+  CLI::App* doctor_command = app.add_subcommand("doctor", "say what this machine can do");
+
+  yonder::bench::Options bench{.program = own_path()};
+  std::string bench_name;
+  std::string json;
+  bool list = false;
+  std::vector<std::string> settings;
+  CLI::App* bench_command = app.add_subcommand("bench", "measure, side by side with the raw limit");
+  bench_command->add_option("name", bench_name, "which benchmark");
+  bench_command->add_flag("--list", list, "name the benchmarks");
+  bench_command->add_option("--fabric", bench.fabric, "shm, tcp, verbs, sim or all")
+      ->check(CLI::IsMember({"all", "shm", "tcp", "verbs", "sim"}));
+  bench_command->add_flag("--quick", bench.quick, "end within a minute");
+  bench_command->add_option("--seed", bench.seed, "seed of everything random");
+  bench_command->add_option("--json", json, "write the report to this file (- for standard output)");
+
+  yonder::bench::ServeOptions serve;
+  std::uint64_t serve_bytes = serve.memory.count();
+  CLI::App* serve_command =
+      app.add_subcommand("serve-memory", "lend memory until standard input ends (used by demo)");
+  serve_command->group("");  // Hidden: users run yonderd.
+  serve_command->add_option("--memory", serve_bytes, "bytes");
+  serve_command->add_option("addresses", serve.addresses, "where to listen")->required();
+
+  CLI11_PARSE(app, argc, argv);
+
+  if (demo_command->parsed()) return report(yonder::apps::run_demo(demo));
+  if (doctor_command->parsed()) return yonder::apps::run_doctor();
+  if (serve_command->parsed()) {
+    serve.memory = yonder::Bytes(serve_bytes);
+    return report(yonder::bench::serve_memory(serve));
+  }
+  if (list || bench_name.empty()) return list_benchmarks();
+  return run_benchmark(bench_name, json, bench);
+}
