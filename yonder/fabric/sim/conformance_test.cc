@@ -1,4 +1,4 @@
-// The conformance suite on two simulated hosts, with each card we model.
+// The conformance suite on two simulated hosts, with each NIC we model.
 #include <sys/mman.h>
 
 #include "yonder/fabric/conformance/bed.h"

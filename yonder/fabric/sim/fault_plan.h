@@ -44,7 +44,7 @@ enum class FaultKind : std::uint8_t {
   kRestart,    // … and is there again, empty
   kPartition,  // no message passes between `hosts` and all others
   kHeal,       // all partitions end
-  kSlow,       // CPU and card of `host` take percent / 100 times as long
+  kSlow,       // CPU and NIC of `host` take percent / 100 times as long
   kBreak,      // every connection of `host` breaks
 };
 

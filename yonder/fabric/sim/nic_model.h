@@ -1,11 +1,11 @@
 #pragma once
-// The hardware of a simulated host, as numbers: what a network card, its PCIe
+// The hardware of a simulated host, as numbers: what a network NIC, its PCIe
 // bus, its link and the CPU in front of it cost.
 //
 // A request visits these stations; each has an occupancy (how long it is busy
 // per request: this bounds throughput) and a latency (how long the request needs
 // to get through: this adds up to the round trip). Both are separate numbers,
-// because hardware pipelines: a card that takes 200 ns to look at a request may
+// because hardware pipelines: a NIC that takes 200 ns to look at a request may
 // accept one every 20 ns.
 //
 //   CPU: build + doorbell → PCIe → unit ⇒ link ⇒ switch ⇒ link ⇒ unit → memory
@@ -13,7 +13,7 @@
 //   CPU: poll ← CQE by DMA ← unit ⇐ link ⇐ switch ⇐ link ⇐ acknowledgement or data
 //
 // Throughput of small messages is 1 / (unit occupancy); of large ones link_byte.
-// connectx3_40g() stands near the cluster of paper 002, rdma100g() near a card
+// connectx3_40g() stands near the cluster of paper 002, rdma100g() near a NIC
 // of the ConnectX-5 class (paper 000). Fit by changing one copy.
 //
 // Concurrency and lifetime: values.
@@ -40,7 +40,7 @@ struct NicModel {
   Ticks poll = ns(40);          // taking one completion
 
   // --- PCIe
-  Ticks mmio_latency = ns(120);       // doorbell from CPU to card
+  Ticks mmio_latency = ns(120);       // doorbell from CPU to NIC
   Ticks fetch_latency = ns(300);      // entries are fetched when more than one was posted
   Ticks fetch_request = ns(12);       // occupancy per fetched entry
   Ticks dma_read_latency = ns(500);   // payload of writes and sends from local memory
@@ -60,7 +60,7 @@ struct NicModel {
   Ticks receive_latency = ns(100);    // through the responder's pipeline
   Ticks response_latency = ns(60);    // through the requester's pipeline on the way back
   Ticks read_turnaround = ns(760);    // responder: from the read request to its first byte on the link
-  Ticks atomic_unit = ns(400);        // occupancy of the one atomics unit of a card
+  Ticks atomic_unit = ns(400);        // occupancy of the one atomics unit of a NIC
   Ticks atomic_turnaround = ns(760);  // responder: locked read-modify-write over PCIe
 
   // --- Link
@@ -69,7 +69,7 @@ struct NicModel {
   std::uint32_t packet_overhead_bytes = 30;  // headers and checksums of each packet
   Ticks wire_latency = ns(50);               // one cable
 
-  // --- Caches of the card in front of tables in host memory
+  // --- Caches of the NIC in front of tables in host memory
   std::uint32_t translation_entries = 1024;  // × page size = reach: 4 MiB with 4 KiB pages
   Ticks translation_miss_latency = ns(350);
   Ticks translation_miss_unit = ns(260);
@@ -84,7 +84,7 @@ struct NicModel {
   Ticks numa_mmio_latency = ns(180);
   Ticks numa_dma_latency = ns(70);
   Ticks numa_dma_byte = ps(70);    // occupancy of the path per byte
-  Ticks numa_mmio_unit = ns(160);  // occupancy: the card waits for flow control of a far CPU
+  Ticks numa_mmio_unit = ns(160);  // occupancy: the NIC waits for flow control of a far CPU
   Ticks numa_dma_unit = ns(12);    // occupancy: more transactions are kept open
 
   // --- Registration (CoRM, figure 8)
@@ -108,10 +108,10 @@ struct NicModel {
 // ConnectX-3, one port, 40 Gb/s: write 1.16 µs (inline), read 2.00 µs, 4.7 and 4.2
 // million a second.
 NicModel connectx3_40g();
-// A 100 Gb/s card of the ConnectX-5 class with on-demand paging.
+// A 100 Gb/s NIC of the ConnectX-5 class with on-demand paging.
 NicModel rdma100g();
 
-// What lies between the cards.
+// What lies between the NICs.
 struct NetworkModel {
   Ticks switch_latency = ns(110);
   // Reliable connections: a lost message is sent again after so long …

@@ -15,7 +15,7 @@ bool Host::is_up() const { return state_.is_up; }
 void Host::place(const Placement& placement) {
   YONDER_CHECK(placement.socket < state_.sockets() && placement.memory_socket < state_.sockets(),
                "a placement names a socket of its host");
-  YONDER_CHECK(placement.nic < state_.nic_count(), "a placement names a card of its host");
+  YONDER_CHECK(placement.nic < state_.nic_count(), "a placement names a NIC of its host");
   state_.placement = placement;
 }
 
@@ -31,13 +31,13 @@ void Host::pages_remapped(std::span<const std::byte> memory) {
 }
 
 NicCounters Host::counters(std::uint32_t nic) const {
-  const Nic& card = state_.nic(nic);
-  return {.translation_hits = card.translations().hits(),
-          .translation_misses = card.translations().misses(),
-          .context_hits = card.contexts().hits(),
-          .context_misses = card.contexts().misses(),
-          .region_hits = card.regions().hits(),
-          .region_misses = card.regions().misses()};
+  const Nic& device = state_.nic(nic);
+  return {.translation_hits = device.translations().hits(),
+          .translation_misses = device.translations().misses(),
+          .context_hits = device.contexts().hits(),
+          .context_misses = device.contexts().misses(),
+          .region_hits = device.regions().hits(),
+          .region_misses = device.regions().misses()};
 }
 
 World::World(const WorldOptions& options) : engine_(std::make_unique<Engine>(options)) {
@@ -83,6 +83,8 @@ void World::schedule(const FaultAction& action) { engine_->schedule(action); }
 std::uint64_t World::trace_hash() const { return engine_->trace_hash(); }
 std::uint64_t World::events_run() const { return engine_->events_run(); }
 std::uint64_t World::requests_completed() const { return engine_->requests_completed(); }
+
+std::size_t World::requests_under_way() const { return engine_->flights().live(); }
 
 void spend_cpu(CompletionQueue& queue, Duration duration) {
   auto* const own = dynamic_cast<QueueImpl*>(&queue);

@@ -1,5 +1,5 @@
 #pragma once
-// A simulated cluster in virtual time: hosts with cards, sockets and links, one
+// A simulated cluster in virtual time: hosts with NICs, sockets and links, one
 // seed, one thread.
 //
 //   sim::World world({.seed = 7, .hosts = 3});
@@ -57,15 +57,15 @@ struct WorldOptions {
 };
 
 // Where the things made next on a host are: queues (that is, threads) on `socket`,
-// registered memory on `memory_socket`, connections on card `nic`. A listener takes
-// the card of its address option (sim://host0:7400?nic=1), else this one.
+// registered memory on `memory_socket`, connections on NIC `nic`. A listener takes
+// the NIC of its address option (sim://host0:7400?nic=1), else this one.
 struct Placement {
   std::uint32_t socket = 0;
   std::uint32_t memory_socket = 0;
   std::uint32_t nic = 0;
 };
 
-// What the caches of a card met so far.
+// What the caches of a NIC met so far.
 struct NicCounters {
   std::uint64_t translation_hits = 0;
   std::uint64_t translation_misses = 0;
@@ -82,9 +82,9 @@ class Host {
   Fabric& fabric() { return *fabric_; }
   bool is_up() const;
 
-  // Requires sockets and a card that exist (checked).
+  // Requires sockets and a NIC that exist (checked).
   void place(const Placement& placement);
-  // The application remapped this memory: stands for the kernel telling the card,
+  // The application remapped this memory: stands for the kernel telling the NIC,
   // which a simulation cannot overhear. Pages of on-demand-paging regions in it
   // fault at the next access; pinned regions do not notice.
   void pages_remapped(std::span<const std::byte> memory);
@@ -127,6 +127,9 @@ class World {
   std::uint64_t trace_hash() const;
   std::uint64_t events_run() const;
   std::uint64_t requests_completed() const;
+  // Requests posted, or given up and still on the wire. 0 when all is closed and
+  // quiet: nothing leaks.
+  std::size_t requests_under_way() const;
 
  private:
   std::unique_ptr<Engine> engine_;

@@ -121,8 +121,7 @@ void Connections::drop(QueuePair& pair, ErrorCode status) {
   }
   for (const QueuePair::Held& held : pair.held) {
     Flight* const flight = engine_.flights().find(held.flight);
-    // One that somebody still waits for is failed with its own connection.
-    if (flight != nullptr && flight->endpoint == nullptr) engine_.flights().release(*flight);
+    if (flight != nullptr) lose(*flight);
   }
   if (pair.listener != nullptr) pair.listener->remove_passive(pair);
   engine_.pairs().release(pair);
@@ -149,10 +148,16 @@ void Connections::break_both(QueuePair& pair) {
   if (peer != nullptr) drop(*peer, ErrorCode::kConnectionLost);
 }
 
+void Connections::lose(Flight& flight) {
+  flight.stage = Stage::kLost;
+  if (flight.endpoint == nullptr) engine_.flights().release(flight);
+}
+
 void Connections::answer_stranger(Flight& flight) {
   const QueuePair* const source = engine_.pairs().find(flight.source);
-  if (flight.endpoint == nullptr || source == nullptr) return engine_.flights().release(flight);
-  flight.stage = Stage::kHeld;
+  const bool is_awaited = flight.endpoint != nullptr;
+  lose(flight);
+  if (!is_awaited || source == nullptr) return;
   if (!source->peer_host->is_up) return;  // kPeerLost is on its way.
   engine_.events().push(engine_.now() + engine_.one_way(*source->peer_host, *source->host),
                         EventKind::kDisconnect, source->ref);

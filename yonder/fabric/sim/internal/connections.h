@@ -37,6 +37,9 @@ class Connections {
   // Both ends break now, as after a fatal error of the queue pair.
   void break_both(QueuePair& pair);
 
+  // A request has nowhere to go: it waits for its end to fail it, unless it was
+  // given up already.
+  void lose(Flight& flight);
   // A request came for a connection that is not there: its sender is told, if
   // the host can speak.
   void answer_stranger(Flight& flight);

@@ -247,7 +247,9 @@ void EndpointImpl::give_up(Flight& flight, ErrorCode status) {
   flight.status = ErrorCode::kOk;
   remove(flight);
   count_ended();
-  if (flight.stage == Stage::kWaiting || flight.stage == Stage::kReturning) {
+  const bool has_no_effect_left =
+      flight.stage == Stage::kWaiting || flight.stage == Stage::kReturning || flight.stage == Stage::kLost;
+  if (has_no_effect_left) {
     engine_.flights().release(flight);
   } else if (carries_payload(flight.op) && !flight.has_payload) {
     // The bytes are on the wire already; the caller may reuse the buffers now.

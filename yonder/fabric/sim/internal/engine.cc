@@ -114,10 +114,9 @@ HostState& Engine::add_host(const HostOptions& options) {
   if (named.name.empty()) named.name = "host" + std::to_string(hosts_.size());
   YONDER_CHECK(find_host(named.name) == nullptr, "host names are unique");
   YONDER_CHECK(!named.nics.empty() && named.sockets > 0 && named.page_bytes > 0,
-               "a host has a card and a socket");
+               "a host has a NIC and a socket");
   for (const NicPlace& place : named.nics) {
-    YONDER_CHECK(place.socket < named.sockets && place.model.units > 0,
-                 "a card sits on a socket of its host");
+    YONDER_CHECK(place.socket < named.sockets && place.model.units > 0, "a NIC sits on a socket of its host");
   }
   YONDER_CHECK(distance_.empty(), "hosts are added before distances");
   hosts_.push_back(std::make_unique<HostState>(host_count(), named));
@@ -170,7 +169,7 @@ void Engine::break_accessors(Ref region) {
 // ---------------------------------------------------------------- network and faults
 
 Ticks Engine::one_way(const HostState& from, const HostState& to) const {
-  if (&from == &to) return 0;  // Turned round inside the card.
+  if (&from == &to) return 0;  // Turned round inside the NIC.
   const Ticks far = distance_.empty() ? 0 : distance_[from.index() * hosts_.size() + to.index()];
   return from.wire_latency() + network_.switch_latency + to.wire_latency() + far;
 }

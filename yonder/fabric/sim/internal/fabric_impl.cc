@@ -69,7 +69,7 @@ Result<Region> FabricImpl::register_memory(const RegisterOptions& options) {
     return fail(ErrorCode::kInvalidArgument, "register memory: no bytes or no rights");
   }
   if (options.on_demand_paging && !capabilities_.on_demand_paging) {
-    return fail(ErrorCode::kUnsupported, "register memory: this card has no on-demand paging");
+    return fail(ErrorCode::kUnsupported, "register memory: this NIC has no on-demand paging");
   }
   if (!host_.is_up) return fail(ErrorCode::kClosed, "register memory: the host is down");
   PhysicalView view;

@@ -11,6 +11,8 @@
 //               | one or for want of a receive       |
 //   kExecuting  | its effect is under way            | kStep
 //   kReturning  | response on the way back           | kReturn, kComplete, kRetransmit
+//   kLost       | nowhere: the target's end is gone, | none
+//               | the initiator will learn           |
 //
 // So a flight has at most one pending event, and releasing it to the pool makes
 // that event void (its Ref is stale).
@@ -44,7 +46,7 @@ class ListenerImpl;
 class Nic;
 class ReceiveBuffers;
 
-enum class Stage : std::uint8_t { kWaiting, kTravelling, kHeld, kExecuting, kReturning };
+enum class Stage : std::uint8_t { kWaiting, kTravelling, kHeld, kExecuting, kReturning, kLost };
 
 struct Flight {
   Ref ref;
@@ -88,7 +90,7 @@ struct Flight {
   std::uint32_t shuffle = 0;  // 0: in order; else the odd multiplier of the order
 };
 
-// One end of a connection, as its card keeps it.
+// One end of a connection, as its NIC keeps it.
 struct QueuePair {
   Ref ref;
   std::uint64_t serial = 0;

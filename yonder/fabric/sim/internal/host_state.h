@@ -1,5 +1,5 @@
 #pragma once
-// What a simulated host has: cards, registered regions, listeners, and its health.
+// What a simulated host has: NICs, registered regions, listeners, and its health.
 //
 // Concurrency: one thread. Lifetime: owned by the engine, as long as the world.
 

@@ -1,7 +1,7 @@
 #pragma once
-// The small memory of a card: a set-associative cache of table entries.
+// The small memory of a NIC: a set-associative cache of table entries.
 //
-// Only tags: the model asks whether an entry would have been on the card. Least
+// Only tags: the model asks whether an entry would have been on the NIC. Least
 // recently used within a set of eight ways; a multiplicative hash spreads tags
 // over the sets, so that strided tags do not meet in one set.
 //
@@ -34,7 +34,7 @@ class MetadataCache {
     return count(hit);
   }
 
-  // Forgets everything: the card was reset.
+  // Forgets everything: the NIC was reset.
   void clear() { std::ranges::fill(ways_, Way{}); }
 
   std::uint64_t hits() const { return hits_; }

@@ -3,7 +3,7 @@
 namespace yonder::fabric::sim {
 namespace {
 
-// Of a long transfer the card looks up translations ahead of the data, so only
+// Of a long transfer the NIC looks up translations ahead of the data, so only
 // the first few can delay it.
 constexpr std::uint64_t kLookAhead = 4;
 // Pages of one region that a tag can name: 2^28 × 4 KiB = 1 TiB.

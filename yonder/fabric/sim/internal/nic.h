@@ -1,5 +1,5 @@
 #pragma once
-// One simulated card: its stations, and when each is free again.
+// One simulated NIC: its stations, and when each is free again.
 //
 // Stations are servers with a next-free time: a message that comes at t starts at
 // max(t, free) and pushes `free` by its occupancy. No event is spent on that, which
@@ -36,13 +36,13 @@ struct Penalty {
   }
 };
 
-// A message as the sending card sees it.
+// A message as the sending NIC sees it.
 struct Outgoing {
-  Ticks at = 0;  // when the card has the request
+  Ticks at = 0;  // when the NIC has the request
   std::uint32_t unit = 0;
   std::uint32_t pieces = 1;
   std::uint64_t wire_payload = 0;  // bytes that travel
-  std::uint64_t dma_bytes = 0;     // bytes the card must fetch from local memory
+  std::uint64_t dma_bytes = 0;     // bytes the NIC must fetch from local memory
   bool far_memory = false;         // some of them on another socket
   bool is_read = false;
   Penalty penalty;
@@ -77,7 +77,7 @@ class Nic {
     return static_cast<Ticks>(model_.wire_bytes(payload)) * model_.link_byte;
   }
 
-  // Looks an entry up in the card's memory; a miss costs.
+  // Looks an entry up in the NIC's memory; a miss costs.
   Penalty touch_context(std::uint64_t queue_pair) {
     if (contexts_.touch(queue_pair + 1)) return {};
     return {model_.context_miss_latency, model_.context_miss_unit};
@@ -99,7 +99,7 @@ class Nic {
 
   // `payload` bytes of a read go back from `at` on: when the first is on the link.
   Ticks send_response(Ticks at, std::uint64_t payload);
-  // A response whose first byte reaches the port at `at`: when the card is done with it.
+  // A response whose first byte reaches the port at `at`: when the NIC is done with it.
   Ticks receive_response(Ticks at, std::uint32_t unit, std::uint64_t payload);
 
   const MetadataCache& translations() const { return translations_; }

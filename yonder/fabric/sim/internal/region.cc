@@ -39,7 +39,7 @@ Result<PhysicalView> PhysicalView::of(std::span<std::byte> memory, const Backing
   view.mapped_bytes_ = memory.size() + slack;
   void* const mapping = ::mmap(nullptr, view.mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, backing.fd,
                                static_cast<off_t>(backing.offset - slack));
-  if (mapping == MAP_FAILED) return fail_errno("map a region's file for the simulated card");
+  if (mapping == MAP_FAILED) return fail_errno("map a region's file for the simulated NIC");
   view.mapping_ = mapping;
   view.data_ = static_cast<std::byte*>(mapping) + slack;
   return view;
@@ -88,7 +88,7 @@ Result<void> RegionImpl::rebind(std::span<std::byte> memory, std::optional<Backi
     view = std::move(mapped);
   }
   if (!on_demand_) {
-    // The card must forget the old translations before the new ones count; what
+    // The NIC must forget the old translations before the new ones count; what
     // touches the region meanwhile, or does so now, loses its queue pair.
     reregistering_until_ = engine_.now() + host_.nic(0).scaled(host_.nic(0).model().reregister);
     engine_.break_accessors(ref_);

@@ -1,9 +1,9 @@
 #pragma once
-// A registered region of a simulated host, and what its card knows about it.
+// A registered region of a simulated host, and what its NIC knows about it.
 //
-// The bytes are real memory of this process. What the card reaches is the *view*:
+// The bytes are real memory of this process. What the NIC reaches is the *view*:
 //   pinned, with backing    a second mapping of the file range, made at registration:
-//                           when the application remaps its own range, the card still
+//                           when the application remaps its own range, the NIC still
 //                           reaches the old physical pages, as a real one does
 //   pinned, no backing      the memory itself (a remap cannot be told apart)
 //   on-demand paging        the memory itself; pages the application said it
@@ -63,7 +63,7 @@ class RegionImpl final : public fabric::RegionImpl {
   Result<void> prefetch(std::uint64_t offset, std::uint64_t length) override;
   void revoke() override;
 
-  // --- For the card.
+  // --- For the NIC.
   Ref ref() const { return ref_; }
   RegionKey key() const { return key_; }
   // Names the region in caches and local keys; never 0, never reused.
@@ -85,7 +85,7 @@ class RegionImpl final : public fabric::RegionImpl {
   }
   // Loads pages that fault; returns when all of them are there (`now` if they were).
   Ticks page_in(std::uint64_t offset, std::uint64_t length, Ticks now, Ticks fault);
-  // The kernel tells the card that these pages changed.
+  // The kernel tells the NIC that these pages changed.
   void invalidate(std::uint64_t offset, std::uint64_t length);
 
  private:

@@ -23,7 +23,7 @@ std::uint64_t response_payload(const Flight& flight) {
 
 }  // namespace
 
-// Registered local pieces are looked up by the card like remote ones; the region
+// Registered local pieces are looked up by the NIC like remote ones; the region
 // named by a local key may be gone (the application's mistake), then it costs
 // nothing.
 Penalty Transport::touch_local(QueuePair& pair, const Flight& flight, bool& far_memory) {
@@ -90,8 +90,10 @@ void Transport::retry_later(Flight& flight) {
 void Transport::on_retransmit(Flight& flight) {
   QueuePair* const source = engine_.pairs().find(flight.source);
   if (source == nullptr) return engine_.flights().release(flight);  // Given up, and its connection closed.
-  if (++flight.losses > engine_.network().retries)
+  if (++flight.losses > engine_.network().retries) {
+    engine_.connections().lose(flight);
     return engine_.connections().close(*source, ErrorCode::kConnectionLost);
+  }
   if (is_lost(*source->host, *source->peer_host)) return retry_later(flight);
   const Ticks departure = send(flight, *source, engine_.now());
   engine_.events().push(departure + travel_time(*source->host, *source->peer_host), EventKind::kArrive,

@@ -50,7 +50,8 @@ void Transport::on_arrive(Flight& flight) {
   if (pair == nullptr) return engine_.connections().answer_stranger(flight);
   if (flight.sequence < pair->expected) {
     // Sent again because the response was lost: answered, not executed, again.
-    return flight.executed ? respond(flight, *pair, engine_.now()) : void();
+    YONDER_CHECK(flight.executed, "only an answered request is sent again");
+    return respond(flight, *pair, engine_.now());
   }
   if (flight.sequence != pair->expected || !accept(flight, *pair)) return hold(flight, *pair);
   if (engine_.pairs().find(flight.target) == nullptr) return;  // The access broke the connection.
@@ -106,7 +107,11 @@ bool Transport::accept(Flight& flight, QueuePair& pair) {
     refuse(flight, pair, status, penalty);
     return true;
   } else if (region->is_reregistering(engine_.now())) {
+    const Ref self = flight.ref;
+    flight.stage = Stage::kLost;
     engine_.connections().break_both(pair);
+    // Unless it was held or waited for, nobody has released it on the way.
+    if (Flight* const left = engine_.flights().find(self)) engine_.flights().release(*left);
     return true;
   }
   // The half of the injected errors that strikes before the effect.
@@ -152,8 +157,8 @@ std::uint64_t Transport::units_of(const Flight& flight) const {
   return (flight.skew + flight.length + flight.unit_bytes - 1) / flight.unit_bytes;
 }
 
-Effect Transport::plan_on_card(const Flight& flight, QueuePair& pair, std::uint32_t units, bool far_memory,
-                               Penalty penalty) {
+Effect Transport::plan_on_nic(const Flight& flight, QueuePair& pair, std::uint32_t units, bool far_memory,
+                              Penalty penalty) {
   const Ticks now = engine_.now();
   if (is_atomic(flight.op)) return pair.nic->receive_atomic(now, pair.unit, far_memory, penalty);
   if (flight.op == Op::kRead) {
@@ -176,9 +181,9 @@ void Transport::plan_effect(Flight& flight, QueuePair& pair, RegionImpl* region,
     fault = region->page_in(offset, flight.length, engine_.now(), fault_time) - engine_.now();
     far_memory = region->socket() != pair.nic->socket();
   }
-  const Effect effect = plan_on_card(flight, pair, units, far_memory, penalty);
+  const Effect effect = plan_on_nic(flight, pair, units, far_memory, penalty);
   flight.interval = flight.shuffle != 0 ? engine_.rates().tear_pause : effect.interval;
-  // A page fault holds this connection up, not the card.
+  // A page fault holds this connection up, not the NIC.
   flight.begun = std::max(effect.start + fault, pair.effect_end + 1);
   pair.effect_end = flight.begun + static_cast<Ticks>(units - 1) * flight.interval;
   flight.stage = Stage::kExecuting;

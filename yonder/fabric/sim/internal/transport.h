@@ -1,5 +1,5 @@
 #pragma once
-// Requests on their way: out of the initiator's card, into the target's memory,
+// Requests on their way: out of the initiator's NIC, into the target's memory,
 // back again. See flight.h for the stages.
 //
 // Concurrency: one thread. Lifetime: part of the engine.
@@ -19,7 +19,7 @@ class Transport {
   explicit Transport(Engine& engine) : engine_(engine) {}
 
   // --- Requester (requester.cc).
-  // The card has the request at `at`; it leaves for the peer of its endpoint's
+  // The NIC has the request at `at`; it leaves for the peer of its endpoint's
   // queue pair.
   void launch(Flight& flight, QueuePair& pair, Ticks at);
   void on_retransmit(Flight& flight);
@@ -46,8 +46,8 @@ class Transport {
   void release_held(QueuePair& pair);
   ErrorCode find_region(const Flight& flight, const QueuePair& pair, RegionImpl*& region) const;
   void plan_effect(Flight& flight, QueuePair& pair, RegionImpl* region, Penalty penalty);
-  Effect plan_on_card(const Flight& flight, QueuePair& pair, std::uint32_t units, bool far_memory,
-                      Penalty penalty);
+  Effect plan_on_nic(const Flight& flight, QueuePair& pair, std::uint32_t units, bool far_memory,
+                     Penalty penalty);
   void refuse(Flight& flight, QueuePair& pair, ErrorCode status, Penalty penalty);
   void choose_units(Flight& flight, std::uint32_t skew);
   std::uint64_t units_of(const Flight& flight) const;

@@ -41,7 +41,7 @@ double read_ns(TestBed& bed, Local& local, std::size_t bytes) {
 TEST(NicModel, SmallRequestsTakeAsLongAsInThePaper) {
   TestBed bed({.world = two_hosts()});
   Local local(4096);
-  write_ns(bed, local, 32);  // Fills the caches of both cards.
+  write_ns(bed, local, 32);  // Fills the caches of both NICs.
   EXPECT_NEAR(write_ns(bed, local, 32, RequestFlags::kInline), 1160, 60);
   EXPECT_NEAR(read_ns(bed, local, 32), 2000, 100);
   EXPECT_NEAR(write_ns(bed, local, 256), 1790, 120);
@@ -200,7 +200,7 @@ TEST(NicModel, AListOfRequestsOverlapsButPaysForEach) {
   }
   const auto all = static_cast<double>((bed.now() - begin).count());
   EXPECT_LT(all, 16 * one / 2);
-  // The unit of the card takes them one by one: 15 more after the first.
+  // The unit of the NIC takes them one by one: 15 more after the first.
   EXPECT_GT(all, one + 15 * 200);
 }
 
@@ -217,7 +217,7 @@ TEST(NicModel, PiecesOfOneRequestAreCheaperThanRequests) {
   EXPECT_LT(gathered * 4, separate);
 }
 
-// Host 1's thread, its card and both memories: on which socket?
+// Host 1's thread, its NIC and both memories: on which socket?
 double numa_latency(std::uint32_t cpu_socket, std::uint32_t memory_socket) {
   TestBedOptions options{.world = {.hosts = 1}};
   options.world.host = {.sockets = 2, .nics = {{.socket = 1}}};
