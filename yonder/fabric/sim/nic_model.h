@@ -51,17 +51,17 @@ struct NicModel {
 
   // --- Processing units. A queue pair belongs to one of them.
   std::uint32_t units = 1;
-  Ticks send_unit = ns(205);          // occupancy: a write, send or atomic at the requester
-  Ticks read_unit = ns(235);          // occupancy: a read at the requester
+  Ticks send_unit = ns(212);          // occupancy: a write, send or atomic at the requester
+  Ticks read_unit = ns(238);          // occupancy: a read at the requester
   Ticks piece_unit = ns(4);           // occupancy per piece beyond the first
   Ticks receive_unit = ns(190);       // occupancy: any request at the responder
   Ticks response_unit = ns(20);       // occupancy: a response at the requester
   Ticks send_latency = ns(100);       // through the requester's pipeline
   Ticks receive_latency = ns(100);    // through the responder's pipeline
   Ticks response_latency = ns(60);    // through the requester's pipeline on the way back
-  Ticks read_turnaround = ns(760);    // responder: from the read request to its first byte on the link
+  Ticks read_turnaround = ns(815);    // responder: from the read request to its first byte on the link
   Ticks atomic_unit = ns(400);        // occupancy of the one atomics unit of a NIC
-  Ticks atomic_turnaround = ns(760);  // responder: locked read-modify-write over PCIe
+  Ticks atomic_turnaround = ns(815);  // responder: locked read-modify-write over PCIe
 
   // --- Link
   Ticks link_byte = ps(200);  // 40 Gb/s
@@ -81,10 +81,10 @@ struct NicModel {
   Ticks region_miss_unit = ns(200);
 
   // --- NUMA: what one hop between the sockets adds
-  Ticks numa_mmio_latency = ns(180);
+  Ticks numa_mmio_latency = ns(500);
   Ticks numa_dma_latency = ns(70);
   Ticks numa_dma_byte = ps(70);    // occupancy of the path per byte
-  Ticks numa_mmio_unit = ns(160);  // occupancy: the NIC waits for flow control of a far CPU
+  Ticks numa_mmio_unit = ns(190);  // occupancy: the NIC waits for flow control of a far CPU
   Ticks numa_dma_unit = ns(12);    // occupancy: more transactions are kept open
 
   // --- Registration (CoRM, figure 8)

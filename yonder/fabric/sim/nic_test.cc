@@ -228,7 +228,9 @@ double numa_latency(std::uint32_t cpu_socket, std::uint32_t memory_socket) {
   bed.world.host(1).place({.socket = cpu_socket, .memory_socket = memory_socket});
   bed.clients.push_back(bed.connect(1));
   Local local(64);
-  const auto write = [&] { return bed.client().write(local.piece(32), region->token().at(0)); };
+  const auto write = [&] {
+    return bed.client().perform(local.request(Op::kWrite, region->token().at(0), 32, RequestFlags::kInline));
+  };
   bed.time_ns(write);
   return bed.time_ns(write);
 }
@@ -237,9 +239,10 @@ TEST(NicModel, FarSocketsCost) {
   const double best = numa_latency(1, 1);
   const double far_memory = numa_latency(1, 0);
   const double worst = numa_latency(0, 0);
-  EXPECT_GT(far_memory, best);
-  EXPECT_LT(far_memory, 1.12 * best);
-  EXPECT_GT(worst, 1.2 * best);
+  // Paper 002, section III-D: 4 to 10 % for far memory, 55 % for all of it far.
+  EXPECT_GT(far_memory, 1.04 * best);
+  EXPECT_LT(far_memory, 1.10 * best);
+  EXPECT_NEAR(worst / best, 1.55, 0.05);
 }
 
 TEST(NicModel, TheFasterCardIsFaster) {
