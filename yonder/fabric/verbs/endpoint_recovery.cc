@@ -55,7 +55,6 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::connect(Core& core, const Conne
   const std::uint32_t reserved = limits.depth + limits.receive_depth;
   YONDER_TRY_VOID(queue.reserve(reserved, shared));
   std::unique_ptr<VerbsEndpoint> endpoint(new VerbsEndpoint(core, queue, options.endpoint, limits));
-  queue.attach(*endpoint);  // From here on close() undoes everything.
   endpoint->phase_ = Phase::kResuming;
   endpoint->phase_ends_ = Deadline::never().instant();
   endpoint->origin_ = Origin{.to = to,
@@ -66,7 +65,14 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::connect(Core& core, const Conne
                              .reconnect = options.reconnect};
   YONDER_TRY_VOID(endpoint->allocate());
   YONDER_TRY_VOID(endpoint->connect_first());
+  endpoint->show_to_queue();
   return endpoint;
+}
+
+// Last of all: the queue's thread, which may be another one, drives it from now on.
+void VerbsEndpoint::show_to_queue() {
+  verbs_queue_.attach(*this);
+  verbs_queue_.bell()->raise();
 }
 
 // The bell of this call is its own: the queue's thread may be another one.
@@ -94,7 +100,6 @@ Result<void> VerbsEndpoint::connect_first() {
   }
   link->set_bell(verbs_queue_.bell());
   first_link_ = std::move(link);
-  verbs_queue_.bell()->raise();
   return {};
 }
 
@@ -103,14 +108,13 @@ Result<std::unique_ptr<Endpoint>> VerbsEndpoint::accept(Core& core, std::shared_
   const Result<Limits> limits = limits_for(*core.device, seat->parts().options);
   YONDER_CHECK(limits.has_value(), "the listener has checked its options");
   std::unique_ptr<VerbsEndpoint> endpoint(new VerbsEndpoint(core, queue, seat->parts().options, *limits));
-  queue.attach(*endpoint);
   endpoint->phase_ = Phase::kResuming;
   endpoint->phase_ends_ = Deadline::never().instant();
   endpoint->agreement_ = seat->parts().agreement;
   endpoint->seat_id_ = seat->id();
   endpoint->seat_ = std::move(seat);
   YONDER_TRY_VOID(endpoint->allocate());
-  queue.bell()->raise();
+  endpoint->show_to_queue();
   return endpoint;
 }
 
@@ -150,6 +154,9 @@ void VerbsEndpoint::end_link() {
   verbs_queue_.unmap_qp(link_->qp_number());
   has_failed_ = false;
   unposted_ = ring_.head();
+  // Requests whose deadlines nobody could judge are back: look at all of them.
+  earliest_deadline_ = core_.clock.now();
+  verbs_queue_.note_timer(earliest_deadline_);
   retire_ended(Link::Farewell::kSilent);
   ended_ = std::exchange(link_, nullptr);
 }
@@ -363,14 +370,15 @@ void VerbsEndpoint::on_time(Instant now) {
 // The deadline of a request that the NIC will not report is that of the next one
 // it reports: until then nobody can know that it is not long done.
 void VerbsEndpoint::check_deadlines(Instant now) {
-  const auto is_overdue = [&](const SendSlot& slot) {
+  const auto has_deadline = [this](const SendSlot& slot) {
     const bool is_over = slot.state == SlotState::kDone || slot.state == SlotState::kRejected;
     const bool is_unknown = link_ != nullptr && slot.state == SlotState::kPosted && !slot.is_signalled();
-    return !is_over && !is_unknown && slot.deadline.passed(now);
+    return !is_over && !is_unknown;
   };
   bool is_with_nic = false;
-  for (std::uint64_t i = ring_.head(); i < ring_.tail(); ++i) {
-    is_with_nic |= link_ != nullptr && ring_.at(i).state == SlotState::kPosted && is_overdue(ring_.at(i));
+  for (std::uint64_t i = ring_.head(); link_ != nullptr && i < ring_.tail(); ++i) {
+    const SendSlot& slot = ring_.at(i);
+    is_with_nic |= slot.state == SlotState::kPosted && has_deadline(slot) && slot.deadline.passed(now);
   }
   // Only a destroyed queue pair is sure not to touch the buffers any more. What
   // completes while it is being taken down has made it after all.
@@ -378,10 +386,12 @@ void VerbsEndpoint::check_deadlines(Instant now) {
   earliest_deadline_ = Deadline::never().instant();
   for (std::uint64_t i = ring_.head(); i < ring_.tail(); ++i) {
     SendSlot& slot = ring_.at(i);
-    if (is_overdue(slot)) fail_slot(slot, ErrorCode::kDeadlineExceeded);
-    if (slot.state == SlotState::kQueued || slot.state == SlotState::kPosted ||
-        slot.state == SlotState::kRefused)
+    if (!has_deadline(slot)) continue;
+    if (slot.deadline.passed(now)) {
+      fail_slot(slot, ErrorCode::kDeadlineExceeded);
+    } else {
       earliest_deadline_ = std::min(earliest_deadline_, slot.deadline.instant());
+    }
   }
   if (is_with_nic) return lose();
   if (rejected_ != 0) complete_rejected();

@@ -103,18 +103,21 @@ void Link::kill() {
   parts_.device->library().modify_qp(qp_, &attributes, IBV_QP_STATE);
 }
 
-void Link::destroy_qp() {
-  const Lock lock(mutex_);
+void Link::destroy_qp() { destroy_qp(Lock(mutex_)); }
+
+void Link::destroy_qp(const Lock&) {
   if (qp_ == nullptr) return;
   parts_.device->library().destroy_qp(qp_);
   qp_ = nullptr;
 }
 
 void Link::retire(Farewell farewell) {
-  destroy_qp();
   rdma_cm_id* id = nullptr;
   {
+    // Both under one lock: in between, a step of dial() could make a queue pair
+    // that nobody would destroy.
     const Lock lock(mutex_);
+    destroy_qp(lock);
     std::swap(id, id_);
   }
   if (id == nullptr) return;

@@ -98,6 +98,7 @@ class VerbsEndpoint final : public Endpoint {
   VerbsEndpoint(Core& core, VerbsQueue& queue, const EndpointOptions& options, const Limits& limits);
   Result<void> allocate();
   Result<void> connect_first();
+  void show_to_queue();
   QpSpec spec() const;
   Link::Parts link_parts(std::shared_ptr<Bell> bell);
   ReceiveSlot::Parts receive_parts() { return {*core_.device, core_.regions, core_.pool}; }

@@ -107,6 +107,7 @@ class Link final : public CmHandler, public std::enable_shared_from_this<Link> {
   Result<void> request_connection(const Lock& lock);
   Result<void> establish(const Lock& lock, const rdma_cm_event& event);
   Result<void> create_qp(const Lock& lock);
+  void destroy_qp(const Lock& lock);
   // Moves the queue pair on; the connection manager knows the path.
   Result<void> modify(const Lock& lock, ibv_qp_state state, const rdma_conn_param* resources);
   void set_state(State state);
