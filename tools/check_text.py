@@ -6,7 +6,8 @@
   3. no file of code or documentation over MAX_LINES lines;
   4. every header starts with #pragma once and a comment that says what it is;
   5. every folder of yonder/ has its page in docs/;
-  6. every relative link in a Markdown file leads somewhere, anchors included.
+  6. every relative link in a Markdown file leads somewhere, anchors included;
+  7. every decision record has a number of its own and a row in docs/adr/README.md.
 """
 
 import pathlib
@@ -43,7 +44,7 @@ def check(root):
             problems += check_header(path, text)
         if path.endswith(".md"):
             problems += check_links(root, path, text)
-    return problems + check_pages(root)
+    return problems + check_pages(root) + check_records(root)
 
 
 def check_words(path, text):
@@ -68,6 +69,15 @@ def check_pages(root):
     return [f"docs/{folder}.md:1: the page of yonder/{folder} is missing"
             for folder in sorted(folders - {"testing"})
             if not (pathlib.Path(root) / "docs" / f"{folder}.md").is_file()]
+
+
+def check_records(root):
+    records = [p[len("docs/adr/"):] for p in source_tree.files(root, ".md") if re.match(r"docs/adr/\d", p)]
+    index = source_tree.read(root, "docs/adr/README.md") if records else ""
+    numbers = [record.split("-")[0] for record in records]
+    return ([f"docs/adr/{record}:1: no row in docs/adr/README.md" for record in records if f"({record})" not in index] +
+            [f"docs/adr/{record}:1: another record has this number" for record, number in zip(records, numbers)
+             if numbers.count(number) > 1])
 
 
 def check_links(root, path, text):

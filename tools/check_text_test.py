@@ -65,6 +65,16 @@ class TextTest(TreeTest):
         self.write("a.md", "`[x](y)` [z](https://example.org)\n```\n[x](y)\n```\n")
         self.assertEqual(self.problems(), [])
 
+    def test_finds_a_record_without_a_row_or_with_a_taken_number(self):
+        self.write("docs/adr/README.md", "[1](0001-a.md)\n")
+        self.write("docs/adr/0001-a.md", "")
+        self.assertEqual(self.problems(), [])
+        self.write("docs/adr/0002-b.md", "")
+        self.assert_one_problem(self.problems(), "0002-b.md", "no row")
+        self.write("docs/adr/README.md", "[1](0001-a.md) [1](0001-b.md)\n")
+        (self.root / "docs/adr/0002-b.md").rename(self.root / "docs/adr/0001-b.md")
+        self.assertEqual(len(self.problems()), 2)
+
     def test_spares_inputs_of_fuzzers(self):
         self.write("fuzz/corpus/frame/1", "/ro" + "ot/x\n")
         self.assertEqual(self.problems(), [])
