@@ -1,38 +1,70 @@
 #include "yonder/node/block_table.h"
 
+#include <algorithm>
+
 #include "yonder/base/check.h"
 
 namespace yonder::node {
 
 static_assert(sizeof(std::atomic<std::uint64_t>) == 8 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-Result<std::unique_ptr<BlockTable>> BlockTable::create(std::uint32_t capacity) {
-  if (capacity < 2 || capacity > (std::uint32_t{1} << kBlockIdBits)) {
-    return fail(ErrorCode::kInvalidArgument, "block table capacity", capacity);
+Result<std::unique_ptr<BlockTable>> BlockTable::create(const Options& options) {
+  const std::uint64_t capacity = std::uint64_t{options.natural} + options.spare;
+  if (capacity < 2 || capacity > (std::uint64_t{1} << kBlockIdBits)) {
+    return fail(ErrorCode::kInvalidArgument, "block table capacity", static_cast<std::int64_t>(capacity));
   }
-  YONDER_TRY(memfd, os::Memfd::create({.name = "yonder-blocks", .size = std::size_t{capacity} * 8}));
+  YONDER_TRY(memfd, os::Memfd::create({.name = "yonder-blocks", .size = capacity * 8}));
   YONDER_TRY(mapping, os::Mapping::of_file(
                           memfd.fd(), {.bytes = memfd.size(), .protection = os::Protection::kReadWrite}));
-  return std::unique_ptr<BlockTable>(new BlockTable(capacity, std::move(memfd), std::move(mapping)));
+  YONDER_TRY(census, os::Mapping::anonymous({.bytes = capacity * sizeof(Census)}));
+  return std::unique_ptr<BlockTable>(
+      new BlockTable(options, std::move(memfd), std::move(mapping), std::move(census)));
 }
 
-// A fresh memfd is zero: every word is an entry that is not valid. The words
-// are implicitly-created objects of the mapping.
-BlockTable::BlockTable(std::uint32_t capacity, os::Memfd memfd, os::Mapping mapping)
-    : capacity_(capacity),
+// Fresh memory is zero: every word is an entry that is not valid, every id unused.
+// The words are implicitly-created objects of the mappings.
+BlockTable::BlockTable(const Options& options, os::Memfd memfd, os::Mapping mapping, os::Mapping census)
+    : natural_(options.natural),
+      capacity_(options.natural + options.spare),
       memfd_(std::move(memfd)),
       mapping_(std::move(mapping)),
-      words_(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping_.data())) {}
+      census_mapping_(std::move(census)),
+      words_(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping_.data())),
+      census_(reinterpret_cast<std::atomic<Census>*>(census_mapping_.data())),
+      next_spare_(std::max(1u, options.natural)) {}  // Id 0 is the null pointer's.
 
-Result<BlockId> BlockTable::take() {
-  sync::LockGuard lock(mutex_);
-  if (!returned_.empty()) {
-    const BlockId block = returned_.back();
-    returned_.pop_back();
-    return block;
+Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_t size_class) {
+  const std::uint64_t wanted = std::uint64_t{frame.value()} * kNaturalPerFrame + group;
+  BlockId block(static_cast<std::uint32_t>(wanted));
+  if (wanted == 0 || wanted >= natural_ || !try_take(block.value())) {
+    YONDER_TRY(spare, take_spare());
+    block = spare;
   }
-  if (never_used_ == capacity_) return fail(ErrorCode::kResourceExhausted, "take a block id", capacity_);
-  return BlockId(never_used_++);
+  in_use_.fetch_add(1, std::memory_order_relaxed);  // A statistic.
+  publish(block, frame, size_class);
+  return block;
+}
+
+bool BlockTable::try_take(std::uint32_t id) {
+  Census unused = 0;
+  // acquire: pairs with the release in give_back(); the entry is invalid and ours.
+  return census_[id].compare_exchange_strong(unused, kOpen + 1, std::memory_order_acquire,
+                                             std::memory_order_relaxed);
+}
+
+Result<BlockId> BlockTable::take_spare() {
+  sync::LockGuard lock(mutex_);
+  std::uint32_t id = next_spare_;
+  if (!returned_spares_.empty()) {
+    id = returned_spares_.back();
+    returned_spares_.pop_back();
+  } else if (next_spare_ == capacity_) {
+    return fail(ErrorCode::kResourceExhausted, "take a block id", capacity_);
+  } else {
+    ++next_spare_;
+  }
+  YONDER_CHECK(try_take(id), "a spare id in the list is unused");
+  return BlockId(id);
 }
 
 void BlockTable::give_back(BlockId block) {
@@ -40,8 +72,12 @@ void BlockTable::give_back(BlockId block) {
   // owns the entry.
   const BlockEntry old(words_[block.value()].load(std::memory_order_relaxed));
   words_[block.value()].store(old.bits() & ~std::uint64_t{1}, std::memory_order_release);
+  in_use_.fetch_sub(1, std::memory_order_relaxed);
+  // release: pairs with the acquire in try_take().
+  census_[block.value()].store(0, std::memory_order_release);
+  if (block.value() < natural_) return;
   sync::LockGuard lock(mutex_);
-  returned_.push_back(block);
+  returned_spares_.push_back(block.value());
 }
 
 void BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) {
@@ -52,9 +88,39 @@ void BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) 
                               std::memory_order_release);
 }
 
-std::uint32_t BlockTable::in_use() const {
-  sync::LockGuard lock(mutex_);
-  return never_used_ - 1 - static_cast<std::uint32_t>(returned_.size());
+void BlockTable::one_left(BlockId block) {
+  // relaxed: the block is open, so no decrement can end it now.
+  const Census before = census_[block.value()].fetch_add(1, std::memory_order_relaxed);
+  YONDER_DCHECK((before & kOpen) != 0, "objects leave open blocks");
+}
+
+void BlockTable::one_gone(BlockId block) {
+  // acq_rel: what every earlier one did with the block is done before it is given back.
+  const Census before = census_[block.value()].fetch_sub(1, std::memory_order_acq_rel);
+  YONDER_DCHECK((before & ~kOpen) > 1, "one object was away");
+  if (before == 2) give_back(block);
+}
+
+void BlockTable::close(BlockId block) {
+  const Census before = census_[block.value()].fetch_sub(kOpen, std::memory_order_acq_rel);
+  YONDER_DCHECK((before & kOpen) != 0, "a block is closed once");
+  if (before == kOpen + 1) give_back(block);
+}
+
+bool BlockTable::try_hold(BlockId block) {
+  Census now = census(block);
+  while (now > 1) {
+    if (census_[block.value()].compare_exchange_weak(now, static_cast<Census>(now + 1),
+                                                     std::memory_order_acq_rel)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::uint32_t BlockTable::away_count(BlockId block) const {
+  const auto count = static_cast<Census>(census(block) & ~kOpen);
+  return count == 0 ? 0 : count - 1u;
 }
 
 }  // namespace yonder::node

@@ -12,9 +12,23 @@
 // The generation counts the switches and reuses of the id, so that a cached word
 // can be recognised as old although frame and class are equal again.
 //
+// Natural ids: a frame's first eight blocks take the ids 8 × frame id + 0…7 if
+// they are free. Then the frame of a block that has not moved can be guessed from
+// its id, and a reader fetches the object while the table's word is still on its
+// way (guess()). Blocks whose natural id is still in use get any other.
+//
+// Beside the table, private to the node, stands how many objects call a block
+// home from elsewhere:
+//   census of an id   meaning
+//   0                 unused
+//   open + 1          the block is of the frame where it was born
+//   open + 1 + n      … and n objects have left for the block's next frame
+//   1 + n             closed: n objects left, all in the frame the table names
+//   1                 closed and empty: whoever brought it there gives the id back
+//
 // Concurrency: lookup() from any thread, one-sided readers included. A block's
 // word is changed by one thread at a time: whoever created it, or the compactor
-// that owns its frame. Ids are taken and returned under a mutex.
+// that moves it. The census is atomic.
 // Lifetime: the memory stays mapped until the table is destroyed.
 
 #include <atomic>
@@ -58,39 +72,73 @@ class BlockEntry {
 
 class BlockTable {
  public:
-  // `capacity` ids, at most 2^26. kInvalidArgument, kOutOfMemory.
-  static Result<std::unique_ptr<BlockTable>> create(std::uint32_t capacity);
+  static constexpr std::uint32_t kNaturalPerFrame = 8;
 
-  // An id nobody uses, with no valid entry yet. kResourceExhausted.
-  Result<BlockId> take();
-  // The id may be given out again. Its entry becomes invalid first.
-  void give_back(BlockId block);
+  struct Options {
+    std::uint32_t natural = 0;  // Ids below this are given only as natural ids.
+    std::uint32_t spare = 2;    // Further ids. Together at most 2^26.
+  };
+  // kInvalidArgument, kOutOfMemory.
+  static Result<std::unique_ptr<BlockTable>> create(const Options& options);
+
+  // An id nobody uses, open, mapped to `frame` from now on. `group` says which of
+  // the frame's blocks it is. kResourceExhausted.
+  Result<BlockId> open(FrameId frame, std::uint32_t group, std::uint8_t size_class);
+  // Maps `block` to another frame. The caller moves the block.
+  void publish(BlockId block, FrameId frame, std::uint8_t size_class);
 
   // acquire: pairs with the release in publish(); what the new frame held at
   // the switch is visible. An id beyond the table has no valid entry.
   BlockEntry lookup(BlockId block) const {
-    if (block.value() >= capacity_) return {};
+    if (block.value() >= capacity_) [[unlikely]]
+      return {};
     return BlockEntry(words_[block.value()].load(std::memory_order_acquire));
   }
-  // Maps `block` to `frame` from now on.
-  void publish(BlockId block, FrameId frame, std::uint8_t size_class);
+  // The frame of a block that never moved and has its natural id: a hint.
+  static FrameId guess(BlockId block) { return FrameId(block.value() / kNaturalPerFrame); }
+
+  // The census. An object of an open block leaves its birth frame:
+  void one_left(BlockId block);
+  // An object that had left is gone, or has another home now. Gives the id back
+  // if it was the last of a closed block.
+  void one_gone(BlockId block);
+  // The block gets no more objects. Gives the id back if it has none.
+  void close(BlockId block);
+  // Keeps a closed block from being given back until one_gone(); false if it has
+  // no objects any more.
+  bool try_hold(BlockId block);
+
+  // What the census says, for checks: see the table above.
+  bool is_open(BlockId block) const { return (census(block) & kOpen) != 0; }
+  std::uint32_t away_count(BlockId block) const;
+  std::uint32_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
 
   std::uint32_t capacity() const { return capacity_; }
-  std::uint32_t in_use() const;
   const os::Memfd& memfd() const { return memfd_; }
   std::span<std::byte> memory() const { return mapping_.bytes(); }
 
  private:
-  BlockTable(std::uint32_t capacity, os::Memfd memfd, os::Mapping mapping);
+  using Census = std::uint16_t;
+  static constexpr Census kOpen = 0x8000;
 
+  BlockTable(const Options& options, os::Memfd memfd, os::Mapping mapping, os::Mapping census);
+  Census census(BlockId block) const { return census_[block.value()].load(std::memory_order_acquire); }
+  bool try_take(std::uint32_t id);
+  Result<BlockId> take_spare();
+  void give_back(BlockId block);
+
+  const std::uint32_t natural_;
   const std::uint32_t capacity_;
   os::Memfd memfd_;
   os::Mapping mapping_;
+  os::Mapping census_mapping_;
   std::atomic<std::uint64_t>* const words_;
+  std::atomic<Census>* const census_;
+  std::atomic<std::uint32_t> in_use_{0};
 
   mutable sync::Mutex mutex_;
-  std::vector<BlockId> returned_ YONDER_GUARDED_BY(mutex_);
-  std::uint32_t never_used_ YONDER_GUARDED_BY(mutex_) = 1;  // Id 0 is the null pointer's.
+  std::vector<std::uint32_t> returned_spares_ YONDER_GUARDED_BY(mutex_);
+  std::uint32_t next_spare_ YONDER_GUARDED_BY(mutex_);
 };
 
 }  // namespace yonder::node

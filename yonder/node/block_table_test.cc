@@ -5,6 +5,10 @@
 namespace yonder::node {
 namespace {
 
+std::unique_ptr<BlockTable> table(std::uint32_t natural, std::uint32_t spare) {
+  return BlockTable::create({.natural = natural, .spare = spare}).value();
+}
+
 TEST(BlockEntry, KeepsItsFields) {
   const BlockEntry entry(FrameId(12345), 77, 9);
   EXPECT_TRUE(entry.valid());
@@ -15,37 +19,73 @@ TEST(BlockEntry, KeepsItsFields) {
 }
 
 TEST(BlockTable, PublishesWhereABlockIs) {
-  const auto table = BlockTable::create(16).value();
-  const BlockId block = table->take().value();
-  EXPECT_NE(block, BlockId(0)) << "the null pointer's block";
-  EXPECT_FALSE(table->lookup(block).valid());
-  table->publish(block, FrameId(3), 5);
-  EXPECT_EQ(table->lookup(block).frame(), FrameId(3));
-  const std::uint32_t generation = table->lookup(block).generation();
-  table->publish(block, FrameId(4), 5);
-  EXPECT_EQ(table->lookup(block).frame(), FrameId(4));
-  EXPECT_NE(table->lookup(block).generation(), generation);
+  const auto blocks = table(64, 4);
+  const BlockId block = blocks->open(FrameId(3), 1, 5).value();
+  EXPECT_EQ(block, BlockId(3 * 8 + 1)) << "its natural id";
+  EXPECT_EQ(BlockTable::guess(block), FrameId(3));
+  EXPECT_EQ(blocks->lookup(block).frame(), FrameId(3));
+  const std::uint32_t generation = blocks->lookup(block).generation();
+  blocks->publish(block, FrameId(4), 5);
+  EXPECT_EQ(blocks->lookup(block).frame(), FrameId(4));
+  EXPECT_NE(blocks->lookup(block).generation(), generation);
 }
 
-TEST(BlockTable, ReusesIdsWithANewGeneration) {
-  const auto table = BlockTable::create(4).value();
-  const BlockId block = table->take().value();
-  table->publish(block, FrameId(1), 0);
-  const BlockEntry old = table->lookup(block);
-  table->give_back(block);
-  EXPECT_FALSE(table->lookup(block).valid());
-  ASSERT_EQ(table->take().value(), block);
-  table->publish(block, FrameId(1), 0);
-  EXPECT_NE(table->lookup(block), old);
+TEST(BlockTable, NeverGivesTheNullPointersBlock) {
+  const auto blocks = table(64, 4);
+  EXPECT_EQ(blocks->open(FrameId(0), 0, 1).value(), BlockId(64));
+  EXPECT_EQ(table(0, 4)->open(FrameId(0), 0, 1).value(), BlockId(1));
+}
+
+TEST(BlockTable, KeepsAClosedBlockUntilItsLastObjectIsGone) {
+  const auto blocks = table(64, 4);
+  const BlockId block = blocks->open(FrameId(1), 0, 0).value();
+  blocks->one_left(block);
+  blocks->one_left(block);
+  blocks->close(block);
+  EXPECT_FALSE(blocks->is_open(block));
+  EXPECT_EQ(blocks->away_count(block), 2u);
+  blocks->one_gone(block);
+  EXPECT_TRUE(blocks->lookup(block).valid());
+  EXPECT_EQ(blocks->open(FrameId(1), 0, 0).value(), BlockId(64)) << "the natural id is still in use";
+  blocks->one_gone(block);
+  EXPECT_FALSE(blocks->lookup(block).valid());
+  EXPECT_EQ(blocks->in_use(), 1u);
+}
+
+TEST(BlockTable, ClosingAnEmptyBlockGivesItsIdBackWithANewGeneration) {
+  const auto blocks = table(64, 4);
+  const BlockId block = blocks->open(FrameId(1), 2, 0).value();
+  const BlockEntry old = blocks->lookup(block);
+  blocks->close(block);
+  EXPECT_FALSE(blocks->lookup(block).valid());
+  ASSERT_EQ(blocks->open(FrameId(1), 2, 0).value(), block);
+  EXPECT_NE(blocks->lookup(block), old);
+}
+
+TEST(BlockTable, AHeldBlockOutlivesItsLastObject) {
+  const auto blocks = table(64, 4);
+  const BlockId block = blocks->open(FrameId(1), 0, 0).value();
+  blocks->one_left(block);
+  blocks->close(block);
+  ASSERT_TRUE(blocks->try_hold(block));
+  blocks->one_gone(block);
+  EXPECT_TRUE(blocks->lookup(block).valid());
+  blocks->one_gone(block);
+  EXPECT_FALSE(blocks->lookup(block).valid());
+  EXPECT_FALSE(blocks->try_hold(block));
 }
 
 TEST(BlockTable, SaysWhenItIsFullAndIgnoresForeignIds) {
-  const auto table = BlockTable::create(4).value();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(table->take());
-  EXPECT_EQ(table->take().error(), ErrorCode::kResourceExhausted);
-  EXPECT_EQ(table->in_use(), 3u);
-  EXPECT_FALSE(table->lookup(BlockId(1 << 25)).valid());
-  EXPECT_FALSE(BlockTable::create(1));
+  const auto blocks = table(0, 4);
+  std::vector<BlockId> ids;
+  for (std::uint32_t i = 0; i < 3; ++i) ids.push_back(blocks->open(FrameId(i), 0, 0).value());
+  EXPECT_EQ(blocks->open(FrameId(9), 0, 0).error(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(blocks->in_use(), 3u);
+  blocks->close(ids[1]);
+  EXPECT_EQ(blocks->open(FrameId(9), 0, 0).value(), ids[1]);
+  EXPECT_FALSE(blocks->lookup(BlockId(1 << 25)).valid());
+  EXPECT_FALSE(BlockTable::create({.natural = 0, .spare = 1}));
+  EXPECT_FALSE(BlockTable::create({.natural = 1u << 26, .spare = 1}));
 }
 
 }  // namespace

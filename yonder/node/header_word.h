@@ -8,9 +8,11 @@
 //   moved (the object is elsewhere; readers follow, then check the identity there):
 //     bit  0       2              20              46    64
 //         | state | slot          | frame         | zero |
-//   free: object id and home block are 0 (an id is never 0); the version stays, so
-//   that the next object in this slot continues it and no slow reader mistakes
-//   one for the other. Memory that was never used is 0: free.
+//   free: the home block is 0 (the null pointer's). The version stays, so that the
+//   next object in this slot continues it and no slow reader mistakes one for the
+//   other; the id stays, so that the next object gets another one and a pointer to
+//   the old object does not name the new one. Memory that was never used is 0:
+//   free, version 0; a used slot never has version 0 again.
 //
 //   state   | one-sided or local read      | write, free            | move
 //   --------+------------------------------+------------------------+---------
@@ -31,7 +33,7 @@
 //       So no write can be acknowledged at the destination while a reader may
 //       still accept the source.
 //
-// Version wraps after 2^20 writes. A write takes at least 20 ns, so a copy that
+// Version wraps after 2^20 - 1 writes. A write takes at least 20 ns, so a copy that
 // takes less than 20 ms cannot be fooled by a full circle; longer copies are
 // rejected (kVersionWrapBound).
 //
@@ -74,7 +76,8 @@ class HeaderWord {
   }
 
   constexpr std::uint64_t bits() const { return bits_; }
-  constexpr bool is_free() const { return !is_moved() && id().value() == 0; }
+  constexpr bool is_free() const { return !is_moved() && home().value() == 0; }
+  constexpr bool never_used() const { return bits_ == 0; }
   constexpr SlotState state() const { return static_cast<SlotState>(bits_ & 3); }
   constexpr bool is_moved() const { return state() == SlotState::kMoved; }
 
@@ -100,9 +103,14 @@ class HeaderWord {
   constexpr HeaderWord with_state(SlotState state) const {
     return HeaderWord((bits_ & ~std::uint64_t{3}) | static_cast<std::uint64_t>(state));
   }
-  constexpr HeaderWord next_version() const { return of(home(), id(), version() + 1, state()); }
+  // What a write leaves behind.
+  constexpr HeaderWord written() const { return of(home(), id(), version_after(), SlotState::kLive); }
   // What a slot holds after its object was freed.
-  constexpr HeaderWord freed() const { return of(BlockId(0), ObjectId(0), version() + 1, SlotState::kLive); }
+  constexpr HeaderWord freed() const { return of(BlockId(0), id(), version_after(), SlotState::kLive); }
+  // The first word of a new object in this free slot.
+  constexpr HeaderWord reused_by(BlockId home_block, ObjectId object) const {
+    return of(home_block, object, version_after(), SlotState::kLive);
+  }
 
   // H2: whether a copy made between the two looks is a value of the object.
   friend constexpr bool proves_copy(HeaderWord before, HeaderWord after) {
@@ -118,6 +126,9 @@ class HeaderWord {
   static constexpr std::uint32_t kVersionMask = (std::uint32_t{1} << kVersionBits) - 1;
   static constexpr std::uint32_t kSlotMask = (std::uint32_t{1} << kSlotBits) - 1;
   static constexpr std::uint32_t kFrameMask = (std::uint32_t{1} << kFrameIdBits) - 1;
+
+  // 0 is left to memory that was never used.
+  constexpr std::uint32_t version_after() const { return version() == kVersionMask ? 1 : version() + 1; }
 
   std::uint64_t bits_ = 0;
 };

@@ -58,7 +58,7 @@ TEST(Packing, StaysWithinTwoPercentOfTheIdealForEveryShapeAndRate) {
   Prng random(::yonder::testing::test_seed());
   // 32 B, 256 B, 2 KiB and 8 KiB objects as size_class.cc lays them out, and the
   // paper's 1 MiB blocks.
-  const Shape shapes[] = {{102, 12}, {124, 8}, {31, 2}, {127, 8}, {26214, 32}, {509, 32}};
+  const Shape shapes[] = {{102, 16}, {124, 16}, {31, 4}, {127, 16}, {26214, 32}, {509, 32}};
   for (const Shape shape : shapes) {
     for (const double freed : {0.4, 0.5, 0.6, 0.7, 0.8, 0.9}) {
       const std::size_t count = shape.slots > 1000 ? 300 : 2000;

@@ -15,12 +15,14 @@ constexpr std::uint32_t kTableLimit = 1024;
 constexpr std::uint32_t kMaxSlotBytes = kMaxFrameBytes / 32;
 constexpr std::uint32_t kMaxTailShare = 64;
 // A frame's blocks: enough of them that best fit finds small ones for the gaps,
-// few enough that their table entries cost little.
-constexpr std::uint32_t kBlocksPerFrame = 16;
+// few enough that their table entries cost little, and no more than a unit has
+// natural ids (block_table.h).
+constexpr std::uint32_t kBlocksPerFrame = 8;
 constexpr std::uint32_t kMinBlockBytes = 512;
-// More would pack worse (large blocks of equal size leave equal gaps) and need
-// more than one word for the ids in use.
+// More would pack worse: large blocks of equal size leave equal gaps.
 constexpr std::uint32_t kMaxBlockSlots = 32;
+// With one block per frame, the slot's number must leave bits of the id to chance.
+constexpr std::uint32_t kMaxWholeFrameSlots = 1 << 12;
 
 std::uint32_t next_slot_bytes(std::uint32_t slot_bytes) {
   if (slot_bytes < kLinearLimit) return slot_bytes + 8;
@@ -29,9 +31,10 @@ std::uint32_t next_slot_bytes(std::uint32_t slot_bytes) {
 
 std::uint32_t choose_frame_bytes(std::uint32_t slot_bytes, std::uint32_t forced) {
   if (forced != 0 && forced >= slot_bytes) return forced;
-  std::uint32_t best = std::max(kUnitBytes, std::bit_ceil(slot_bytes));
+  std::uint32_t best = kMaxFrameBytes;
   std::uint32_t best_tail = best;
-  for (std::uint32_t frame = best; frame <= kMaxFrameBytes; frame *= 2) {
+  for (std::uint32_t frame = kUnitBytes; frame <= kMaxFrameBytes; frame += kUnitBytes) {
+    if (frame < slot_bytes) continue;
     const std::uint32_t tail = frame % slot_bytes;
     if (tail <= frame / kMaxTailShare) return frame;
     // Compared as shares of their frames: tail / frame < best_tail / best.
@@ -47,11 +50,15 @@ SizeClass make_class(std::uint32_t slot_bytes, const SizeClassOptions& options) 
   SizeClass out{};
   out.slot_bytes = slot_bytes;
   out.frame_bytes = choose_frame_bytes(slot_bytes, options.frame_bytes);
+  if (options.whole_frame_blocks) {
+    while (out.frame_bytes / slot_bytes > kMaxWholeFrameSlots) out.frame_bytes /= 2;
+  }
   out.slots = out.frame_bytes / slot_bytes;
   const std::uint32_t by_count = (out.slots + kBlocksPerFrame - 1) / kBlocksPerFrame;
-  const std::uint32_t by_bytes = std::max(1u, kMinBlockBytes / slot_bytes);
-  const std::uint32_t small = std::min({std::max(by_count, by_bytes), out.slots, kMaxBlockSlots});
-  out.block_slots = options.whole_frame_blocks ? out.slots : small;
+  const std::uint32_t by_bytes = (kMinBlockBytes + slot_bytes - 1) / slot_bytes;
+  const std::uint32_t small = std::min(std::bit_ceil(std::max(by_count, by_bytes)), kMaxBlockSlots);
+  out.block_slots = options.whole_frame_blocks ? std::bit_ceil(out.slots) : small;
+  out.block_shift = static_cast<std::uint32_t>(std::countr_zero(out.block_slots));
   out.blocks = (out.slots + out.block_slots - 1) / out.block_slots;
   return out;
 }

@@ -4,9 +4,8 @@
 // A slot holds the 8-byte header, what the validator adds, and the payload. Slot
 // sizes are all multiples of 8 up to 128 bytes and then eight per doubling, so at
 // most 1/8 of a slot above 64 bytes is rounding. Each class has its own frame
-// size: the smallest power of two from 4 KiB on whose unusable tail is at most
-// 1/64, because a rarely used class then costs little and a compacted class
-// little more than its live objects.
+// size: the fewest units of 4 KiB whose unusable tail is at most 1/64, because a rarely used class then costs
+// little and a compacted class little more than its live objects.
 //
 // A frame starts out as several blocks (see docs/node.md, "Blocks and frames"):
 // a block is the unit that moves, and small blocks pack better than large ones.
@@ -41,7 +40,8 @@ struct SizeClass {
   std::uint32_t slot_bytes;
   std::uint32_t frame_bytes;
   std::uint32_t slots;        // per frame
-  std::uint32_t block_slots;  // of a new frame's blocks; the last block may have fewer
+  std::uint32_t block_slots;  // of a new frame's blocks, a power of two; the last block may have fewer
+  std::uint32_t block_shift;  // its logarithm
   std::uint32_t blocks;       // per new frame
 };
 

@@ -29,10 +29,13 @@ TEST(SizeClasses, FramesWasteLittleOfTheirTail) {
   const SizeClasses all = classes();
   for (std::size_t i = 0; i < all.count(); ++i) {
     const SizeClass& c = all[i];
-    EXPECT_TRUE(std::has_single_bit(c.frame_bytes));
+    EXPECT_EQ(c.frame_bytes % kUnitBytes, 0u);
+    EXPECT_TRUE(std::has_single_bit(c.block_slots));
+    EXPECT_EQ(1u << c.block_shift, c.block_slots);
+    EXPECT_LE(c.blocks, 8u) << "no more than a unit has natural ids";
     EXPECT_GE(c.slots, 1u);
     EXPECT_LE(c.slots, 1u << kSlotBits);
-    EXPECT_LE(c.frame_bytes - c.slots * c.slot_bytes, c.frame_bytes / 32) << c.slot_bytes;
+    EXPECT_LE(c.frame_bytes - c.slots * c.slot_bytes, c.frame_bytes / 64) << c.slot_bytes;
     EXPECT_EQ(c.blocks, (c.slots + c.block_slots - 1) / c.block_slots);
   }
   EXPECT_LT(all.count(), std::size_t{kSpanClass});

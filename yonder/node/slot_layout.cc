@@ -1,0 +1,204 @@
+#include "yonder/node/slot_layout.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+
+#include "yonder/base/check.h"
+
+namespace yonder::node {
+namespace {
+
+std::uint32_t phase_of(const std::byte* slot) {
+  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(slot) % kLineBytes);
+}
+
+// Offset in the slot of the first line boundary behind the header. Slots start at
+// multiples of 8, so the header never crosses one.
+std::uint64_t first_boundary(std::uint32_t phase) { return kLineBytes - phase; }
+
+// Calls `visit(offset in the payload, offset in the slot, length)` for each stretch
+// of the first `bytes` of payload between version bytes.
+template <typename Visit>
+void for_each_stretch(std::uint32_t phase, std::uint64_t bytes, Visit&& visit) {
+  std::uint64_t done = 0;
+  std::uint64_t at = kHeaderBytes;
+  std::uint64_t boundary = first_boundary(phase);
+  while (done < bytes) {
+    if (at == boundary) {
+      ++at;
+      boundary += kLineBytes;
+    }
+    const std::uint64_t length = std::min(bytes - done, boundary - at);
+    visit(done, at, length);
+    done += length;
+    at += length;
+  }
+}
+
+std::uint32_t checksum_of(HeaderWord word, const std::byte* payload, std::uint64_t bytes) {
+  const XXH64_hash_t hash = XXH3_64bits_withSeed(payload, bytes, word.with_state(SlotState::kLive).bits());
+  return static_cast<std::uint32_t>(hash ^ (hash >> 32));
+}
+
+// A store that a reader of the whole line must not see before the line's other
+// stores of the step before, or after those of the step behind: the fences order
+// the compiler everywhere and the processor where stores can overtake stores.
+void store_line_byte(std::byte* at, std::byte value) {
+  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_ref<std::byte>(*at).store(value, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+}  // namespace
+
+void SlotLayout::clear(std::byte* slot, HeaderWord word, bool fresh) const {
+  if (validator_ == Validator::kLines) {
+    // Opening bytes first become "being written" and then the new version's.
+    for (std::uint64_t at = first_boundary(phase_of(slot)); at < slot_bytes_; at += kLineBytes) {
+      store_line_byte(slot + at, std::byte{0});
+      sync::shared_zero(slot + at + 1, std::min<std::uint64_t>(kLineBytes - 1, slot_bytes_ - at - 1));
+      store_line_byte(slot + at, line_byte(word.version()));
+    }
+    const std::uint64_t end = std::min<std::uint64_t>(first_boundary(phase_of(slot)), slot_bytes_);
+    sync::shared_zero(slot + kHeaderBytes, end - kHeaderBytes);
+    return;
+  }
+  if (!fresh) sync::shared_zero(slot + kHeaderBytes, slot_bytes_ - kHeaderBytes);
+  if (validator_ == Validator::kChecksum) store_checksum(slot, word);
+}
+
+void SlotLayout::store(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const {
+  YONDER_DCHECK(data.size() <= capacity_, "the payload fits its slot");
+  switch (validator_) {
+    case Validator::kReread:
+      sync::shared_copy(slot + kHeaderBytes, data.data(), data.size());
+      return;
+    case Validator::kChecksum:
+      sync::shared_copy(slot + kHeaderBytes + kChecksumBytes, data.data(), data.size());
+      store_checksum(slot, word);
+      return;
+    case Validator::kLines:
+      store_lines(slot, word, data);
+      return;
+  }
+}
+
+void SlotLayout::store_checksum(std::byte* slot, HeaderWord word) const {
+  const std::uint32_t sum = checksum_of(word, slot + kHeaderBytes + kChecksumBytes, capacity_);
+  sync::shared_copy(slot + kHeaderBytes, &sum, sizeof sum);
+}
+
+void SlotLayout::store_lines(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const {
+  const std::byte version = line_byte(word.version());
+  const std::uint64_t boundary = first_boundary(phase_of(slot));
+  // The header's own line is guarded by the header's state.
+  const std::size_t head = std::min<std::size_t>(data.size(), boundary - kHeaderBytes);
+  sync::shared_copy(slot + kHeaderBytes, data.data(), head);
+  std::size_t done = head;
+  for (std::uint64_t at = boundary; at < slot_bytes_; at += kLineBytes) {
+    const std::size_t length = std::min<std::size_t>(data.size() - done, kLineBytes - 1);
+    if (length != 0) {
+      store_line_byte(slot + at, std::byte{0});
+      sync::shared_copy(slot + at + 1, data.data() + done, length);
+      done += length;
+    }
+    store_line_byte(slot + at, version);
+  }
+}
+
+void SlotLayout::load_other(const std::byte* slot, std::span<std::byte> out) const {
+  if (validator_ == Validator::kChecksum) {
+    sync::shared_copy(out.data(), slot + kHeaderBytes + kChecksumBytes, out.size());
+    return;
+  }
+  for_each_stretch(phase_of(slot), out.size(),
+                   [&](std::uint64_t payload, std::uint64_t at, std::uint64_t length) {
+                     sync::shared_copy(out.data() + payload, slot + at, length);
+                   });
+}
+
+void SlotLayout::move(const std::byte* from, std::byte* to, HeaderWord word) const {
+  if (validator_ == Validator::kLines) {
+    move_lines(from, to, word);
+    return;
+  }
+  // The checksum moves along: neither identity nor version changes.
+  sync::shared_copy(to + kHeaderBytes, from + kHeaderBytes, slot_bytes_ - kHeaderBytes);
+}
+
+void SlotLayout::move_lines(const std::byte* from, std::byte* to, HeaderWord word) const {
+  // Through a buffer of a few lines: payload offsets of both phases differ.
+  const std::byte version = line_byte(word.version());
+  std::uint64_t next_boundary = first_boundary(phase_of(to));
+  std::uint64_t at = kHeaderBytes;
+  const auto put = [&](const std::byte* data, std::uint64_t length) {
+    while (length != 0) {
+      if (at == next_boundary) {
+        ++at;
+        next_boundary += kLineBytes;
+      }
+      const std::uint64_t part = std::min(length, next_boundary - at);
+      sync::shared_copy(to + at, data, part);
+      at += part;
+      data += part;
+      length -= part;
+    }
+  };
+  // All lines are "being written" until their bytes are there.
+  for (std::uint64_t b = next_boundary; b < slot_bytes_; b += kLineBytes)
+    store_line_byte(to + b, std::byte{0});
+  for_each_stretch(phase_of(from), capacity_, [&](std::uint64_t, std::uint64_t offset, std::uint64_t length) {
+    put(from + offset, length);
+  });
+  for (std::uint64_t b = first_boundary(phase_of(to)); b < slot_bytes_; b += kLineBytes) {
+    store_line_byte(to + b, version);
+  }
+}
+
+std::uint64_t SlotLayout::raw_bytes(std::uint64_t bytes, std::uint32_t phase) const {
+  switch (validator_) {
+    case Validator::kReread:
+      return kHeaderBytes + bytes;
+    case Validator::kChecksum:
+      return kHeaderBytes + kChecksumBytes + capacity_;
+    case Validator::kLines:
+      break;
+  }
+  std::uint64_t end = kHeaderBytes;
+  for_each_stretch(phase, bytes,
+                   [&](std::uint64_t, std::uint64_t at, std::uint64_t length) { end = at + length; });
+  return end;
+}
+
+std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std::uint32_t phase,
+                                             std::span<std::byte> out) const {
+  if (out.size() > capacity_ || raw.size() < raw_bytes(out.size(), phase)) return std::nullopt;
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, raw.data(), sizeof bits);
+  const HeaderWord word(bits);
+  if (!word.is_readable()) return word;
+  if (validator_ == Validator::kReread) {
+    std::memcpy(out.data(), raw.data() + kHeaderBytes, out.size());
+    return word;
+  }
+  if (validator_ == Validator::kChecksum) {
+    std::uint32_t sum = 0;
+    const std::byte* payload = raw.data() + kHeaderBytes + kChecksumBytes;
+    std::memcpy(&sum, raw.data() + kHeaderBytes, sizeof sum);
+    if (sum != checksum_of(word, payload, capacity_)) return std::nullopt;
+    std::memcpy(out.data(), payload, out.size());
+    return word;
+  }
+  bool whole = true;
+  for_each_stretch(phase, out.size(), [&](std::uint64_t payload, std::uint64_t at, std::uint64_t length) {
+    if (at > kHeaderBytes && raw[at - 1] != line_byte(word.version())) whole = false;
+    std::memcpy(out.data() + payload, raw.data() + at, length);
+  });
+  return whole ? std::optional(word) : std::nullopt;
+}
+
+}  // namespace yonder::node

@@ -1,0 +1,109 @@
+#pragma once
+// Copies between private memory and memory that others change at the same time.
+//
+// One-sided access means that a reader copies bytes while their owner may be
+// writing them; who copies finds out afterwards (a version, a checksum) whether
+// the copy is worth anything. The language calls this a data race, and for two
+// plain accesses it would be one; here the copies are kept out of the compiler's
+// and of ThreadSanitizer's sight where that matters, so that the tool reports the
+// races that are mistakes and not the one that is the design.
+//
+// Two kinds:
+//   shared_copy   as fast as memcpy; promises nothing about which bytes of a
+//                 concurrent change it sees
+//   load_words,   an aligned 8-byte word of the shared side is never torn, whatever
+//   store_words   the alignment and length of the rest
+//
+// Order: the copies are relaxed. Put a fence (acquire after a load, release
+// before and after a store) between them and the word that validates them.
+//
+// Concurrency: any thread. Lifetime: nothing is kept. Ranges must not overlap.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SANITIZE_THREAD__)
+#define YONDER_SHARED_COPY_HIDDEN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define YONDER_SHARED_COPY_HIDDEN 1
+#endif
+#endif
+
+namespace yonder::sync {
+
+inline void shared_copy(void* to, const void* from, std::size_t bytes) {
+#if defined(YONDER_SHARED_COPY_HIDDEN) && defined(__x86_64__)
+  // A string instruction: the tool instruments C++ accesses, not this.
+  asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+inline void shared_zero(void* to, std::size_t bytes) {
+#if defined(YONDER_SHARED_COPY_HIDDEN) && defined(__x86_64__)
+  asm volatile("rep stosb" : "+D"(to), "+c"(bytes) : "a"(0) : "memory");
+#else
+  std::memset(to, 0, bytes);
+#endif
+}
+
+namespace internal {
+
+// When both addresses and the length are multiples of 8, every move that memcpy
+// can choose starts and ends between words, so none is torn.
+inline bool is_word_copy(const void* a, const void* b, std::size_t bytes) {
+  return ((reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | bytes) & 7) == 0;
+}
+
+template <bool kLoad>
+void copy_by_words(std::byte* shared, std::byte* local, std::size_t bytes) {
+  const auto move = [&](std::size_t count) {
+    shared_copy(kLoad ? local : shared, kLoad ? shared : local, count);
+    shared += count;
+    local += count;
+    bytes -= count;
+  };
+  while (bytes != 0 && reinterpret_cast<std::uintptr_t>(shared) % 8 != 0) move(1);
+  while (bytes >= 8) {
+    auto* word = reinterpret_cast<std::uint64_t*>(shared);
+    std::uint64_t value = 0;
+    // Relaxed: only wholeness is wanted. A builtin, not std::atomic, because the
+    // memory is the user's.
+    if constexpr (kLoad) {
+      value = __atomic_load_n(word, __ATOMIC_RELAXED);
+      std::memcpy(local, &value, 8);
+    } else {
+      std::memcpy(&value, local, 8);
+      __atomic_store_n(word, value, __ATOMIC_RELAXED);
+    }
+    shared += 8;
+    local += 8;
+    bytes -= 8;
+  }
+  while (bytes != 0) move(1);
+}
+
+}  // namespace internal
+
+// From shared to private memory.
+inline void load_words(std::byte* local, const std::byte* shared, std::size_t bytes) {
+  if (internal::is_word_copy(local, shared, bytes)) [[likely]] {
+    shared_copy(local, shared, bytes);
+  } else {
+    internal::copy_by_words<true>(const_cast<std::byte*>(shared), local, bytes);
+  }
+}
+
+// From private to shared memory.
+inline void store_words(std::byte* shared, const std::byte* local, std::size_t bytes) {
+  if (internal::is_word_copy(local, shared, bytes)) [[likely]] {
+    shared_copy(shared, local, bytes);
+  } else {
+    internal::copy_by_words<false>(shared, const_cast<std::byte*>(local), bytes);
+  }
+}
+
+}  // namespace yonder::sync
