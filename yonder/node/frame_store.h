@@ -86,6 +86,8 @@ class FrameStore {
         static_cast<std::uint32_t>((address - arena_.data()) / static_cast<std::ptrdiff_t>(kUnit)));
   }
   std::uint32_t unit_count() const;  // Units of all superblocks so far.
+  // Units there can ever be: every frame id is below this.
+  std::uint32_t max_units() const { return static_cast<std::uint32_t>(arena_.size() / kUnit); }
 
   std::uint64_t active_bytes() const;      // In use.
   std::uint64_t quarantine_bytes() const;  // Released, not yet reusable.

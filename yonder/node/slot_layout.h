@@ -50,6 +50,10 @@ class SlotLayout {
   // Replaces the first bytes of the payload; what remains stays. The whole is
   // valid under the version of `word`. Requires data.size() ≤ capacity().
   void store(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const;
+  // The payload stays but belongs to another identity from now on.
+  void reseal(std::byte* slot, HeaderWord word) const {
+    if (validator_ == Validator::kChecksum) store_checksum(slot, word);
+  }
   // Copies the first bytes of the payload out, unchecked: look at the header
   // before and after. Requires out.size() ≤ capacity().
   void load(const std::byte* slot, std::span<std::byte> out) const {

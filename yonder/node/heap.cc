@@ -1,0 +1,96 @@
+#include "yonder/node/heap.h"
+
+#include <algorithm>
+
+#include "yonder/base/check.h"
+#include "yonder/base/secure_random.h"
+#include "yonder/node/block_table.h"
+#include "yonder/node/internal/heap_core.h"
+
+namespace yonder::node {
+namespace {
+
+// Ids for blocks that cannot have their natural one: it is still the home of
+// objects that have moved away. A quarter, because compaction closes few blocks
+// more than it opens, and never fewer than a small heap can need.
+BlockTable::Options table_options(const FrameStore& store) {
+  constexpr std::uint64_t kIds = std::uint64_t{1} << kBlockIdBits;
+  const std::uint64_t natural = std::uint64_t{store.max_units()} * BlockTable::kNaturalPerFrame;
+  const std::uint64_t spare = std::clamp<std::uint64_t>(natural / 4, 1 << 16, kIds / 4);
+  return {.natural = static_cast<std::uint32_t>(std::min(natural, kIds - spare)),
+          .spare = static_cast<std::uint32_t>(spare)};
+}
+
+}  // namespace
+
+double ClassStats::fragmentation() const {
+  if (slots == 0) return 1;
+  return static_cast<double>(slots) / static_cast<double>(std::max<std::uint64_t>(live, 1));
+}
+
+Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions& options) {
+  if (options.max_threads == 0) return fail(ErrorCode::kInvalidArgument, "heap for no thread");
+  HeapOptions chosen = options;
+  if (chosen.seed == 0) {
+    YONDER_TRY(seed, secure_random_u64());
+    chosen.seed = seed;
+  }
+  YONDER_TRY(classes, SizeClasses::create(options.classes));
+  YONDER_TRY(store, FrameStore::create(clock, {.limit = options.limit,
+                                               .superblock = options.superblock,
+                                               .huge_pages = options.huge_pages,
+                                               .on_superblock = options.on_superblock}));
+  YONDER_TRY(table, BlockTable::create(table_options(*store)));
+  YONDER_TRY(map, os::Mapping::anonymous({.bytes = std::size_t{store->max_units()} * sizeof(void*)}));
+  return std::unique_ptr<Heap>(new Heap(std::make_unique<internal::HeapCore>(
+      clock, chosen, std::move(classes), std::move(store), std::move(table), std::move(map))));
+}
+
+Heap::Heap(std::unique_ptr<internal::HeapCore> core) : core_(std::move(core)) {}
+
+Heap::~Heap() {
+  for (const internal::ThreadRecord& record : core_->threads.records()) {
+    YONDER_CHECK(!record.registered, "threads leave before their heap goes");
+  }
+}
+
+Result<HeapThread> Heap::register_thread() {
+  YONDER_TRY(record, core_->threads.add());
+  return HeapThread(*core_, *record);
+}
+
+HeapStats Heap::stats() const {
+  HeapStats out;
+  const std::size_t classes = core_->classes.count();
+  out.classes.resize(classes + 1);
+  for (std::size_t i = 0; i <= classes; ++i) {
+    ClassStats& stats = out.classes[i];
+    for (const internal::ThreadRecord& record : core_->threads.records()) {
+      stats.allocated += record.bins[i].allocated.get();
+      stats.freed += record.bins[i].freed.get();
+    }
+    // Counters of different threads are read one after the other: a free may be
+    // seen before the allocation it ends.
+    stats.live = stats.allocated - std::min(stats.allocated, stats.freed);
+    if (i == classes) continue;
+    const SizeClass& shape = core_->classes[i];
+    stats.slot_bytes = shape.slot_bytes;
+    stats.frames = core_->pools[i]->frame_count();
+    stats.slots = stats.frames * shape.slots;
+    stats.frame_bytes = stats.frames * shape.frame_bytes;
+  }
+  for (const internal::ThreadRecord& record : core_->threads.records()) {
+    out.corrections += record.corrections.get();
+  }
+  out.active_bytes = core_->store->active_bytes();
+  out.retired_bytes = core_->reclaimer.waiting_bytes();
+  out.blocks = core_->table->in_use();
+  return out;
+}
+
+bool Heap::reclaim() { return core_->reclaimer.poll(); }
+const FrameStore& Heap::frames() const { return *core_->store; }
+const BlockTable& Heap::blocks() const { return *core_->table; }
+const SizeClasses& Heap::classes() const { return core_->classes; }
+
+}  // namespace yonder::node

@@ -1,0 +1,184 @@
+#pragma once
+// Heap: the objects of a memory node, in this process.
+//
+// A program allocates objects of 1 byte to 64 MiB, names them by ObjectPtr, and
+// reads and writes them from any registered thread; meanwhile a Compactor
+// (compactor.h) may move them. Everything here is local: the server calls it for
+// remote clients, an embedded user calls it directly, and one-sided readers use the
+// same memory through the block table and the superblocks.
+//
+//   auto heap = Heap::create(clock, {.limit = 1_GiB});
+//   auto thread = (*heap)->register_thread();
+//   ObjectPtr object = thread->alloc(100).value();       // 100 zero bytes
+//   thread->write(object, bytes);
+//   thread->read(object, buffer);
+//   thread->free(object);
+//
+// What is guaranteed:
+//   G1  Reads and writes of one object are linearizable, also while it is moved.
+//   G2  A pointer that names no live object of this heap (freed, forged, foreign,
+//       random) gives kNoSuchObject, kForeignPointer or kInvalidArgument and
+//       touches nothing. A freed pointer is recognised by its object's id: never
+//       mistaken for the next object in its slot, and for a later one with a
+//       chance below 1 in 2,000.
+//   G3  A read never waits for a move; a write or free waits at most for the copy
+//       of one object.
+//
+// Concurrency: Heap from any thread; a HeapThread by one thread at a time.
+// Lifetime: clock > heap > threads; the destructor checks that no thread is left.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "yonder/base/id.h"
+#include "yonder/base/result.h"
+#include "yonder/base/time.h"
+#include "yonder/node/frame_store.h"
+#include "yonder/node/object_ptr.h"
+#include "yonder/node/size_class.h"
+
+namespace yonder::node {
+
+namespace internal {
+struct HeapCore;
+struct ThreadRecord;
+struct Place;
+}  // namespace internal
+
+// Grows with every write of an object. Comparable for equality only: it wraps.
+struct ObjectVersionTag;
+using ObjectVersion = StrongId<ObjectVersionTag, std::uint32_t>;
+
+// How an object is found whose pointer has an outdated slot (CoRM 3.2.1).
+enum class Correction : std::uint8_t {
+  kScan,   // look at the headers of its frame
+  kIndex,  // ask the frame's index of displaced objects; costs memory per displaced object
+};
+
+struct HeapOptions {
+  NodeId node;                          // Goes into every pointer.
+  Bytes limit{std::uint64_t{1} << 30};  // Of memory in frames.
+  Bytes superblock{std::uint64_t{128} << 20};
+  os::HugePages huge_pages = os::HugePages::kOff;
+  SizeClassOptions classes;
+  Correction correction = Correction::kScan;
+  std::uint32_t max_threads = 64;
+  Duration longest_wait = std::chrono::seconds(1);  // For an object that another thread holds.
+  std::uint64_t seed = 0;                           // Of the object ids; 0: drawn from the system.
+  // Told of each superblock before it is used, to register it with the fabric.
+  std::function<Result<void>(const Superblock&)> on_superblock;
+  // Called without locks when the limit is reached; true: something was freed, try again.
+  std::function<bool()> on_shortage;
+};
+
+struct ClassStats {
+  std::uint32_t slot_bytes = 0;
+  std::uint64_t live = 0;       // Objects.
+  std::uint64_t allocated = 0;  // Ever.
+  std::uint64_t freed = 0;      // Ever.
+  std::uint64_t frames = 0;
+  std::uint64_t slots = 0;        // Of these frames.
+  std::uint64_t frame_bytes = 0;  // Of these frames.
+  // Slots per live object: 1 is perfect. 1 if the class is empty and has no frame.
+  double fragmentation() const;
+};
+
+struct HeapStats {
+  std::vector<ClassStats> classes;  // One per size class; the last is that of spans.
+  std::uint64_t active_bytes = 0;   // Frames in use, retired ones included.
+  std::uint64_t retired_bytes = 0;  // Waiting for slow readers before they go back.
+  std::uint32_t blocks = 0;         // Block ids in use.
+  std::uint64_t corrections = 0;    // Operations that found their object elsewhere.
+};
+
+class Heap;
+
+// What one thread needs to use the heap. Move-only.
+class HeapThread {
+ public:
+  HeapThread(HeapThread&& other) noexcept;
+  HeapThread& operator=(HeapThread&&) = delete;
+  ~HeapThread();
+
+  // A new object of `bytes` zero bytes. kInvalidArgument: 0, or above 64 MiB;
+  // kOutOfMemory: the limit, after on_shortage; kResourceExhausted: block ids.
+  Result<ObjectPtr> alloc(std::uint32_t bytes);
+
+  // All functions below: G2's errors, and kDeadlineExceeded if another thread held
+  // the object for longest_wait. Those that take a reference correct the hint.
+
+  Result<void> free(ObjectPtr object);
+  // The first out.size() bytes, and their version. kOutOfBounds: more than the object has.
+  Result<ObjectVersion> read(ObjectPtr& object, std::span<std::byte> out);
+  // Replaces the first data.size() bytes; returns the new version. kOutOfBounds.
+  Result<ObjectVersion> write(ObjectPtr& object, std::span<const std::byte> data);
+  // The same, if the object still has that version; else kVersionMismatch with the
+  // present version as detail.
+  Result<ObjectVersion> write_if_version(ObjectPtr& object, ObjectVersion expected,
+                                         std::span<const std::byte> data);
+  // The pointer with the slot where the object is now.
+  Result<ObjectPtr> find(ObjectPtr object);
+  // Makes the frame where the object is now its home, so that its old block's id
+  // can be used again, and returns the pointer to use from now on: the old one
+  // names nothing afterwards. If nothing can be gained now, returns the corrected
+  // old pointer, which stays valid.
+  Result<ObjectPtr> release_ptr(ObjectPtr object);
+
+ private:
+  friend class Heap;
+  HeapThread(internal::HeapCore& core, internal::ThreadRecord& record) : core_(&core), record_(&record) {}
+
+  Result<ObjectPtr> alloc_span(std::uint32_t bytes);
+  void free_span(FrameId frame);
+  bool relieve();
+  Result<ObjectVersion> read_elsewhere(ObjectPtr& object, std::span<std::byte> out);
+  Result<ObjectVersion> read_large(ObjectPtr& object, std::span<std::byte> out);
+  Result<ObjectVersion> write_object(ObjectPtr& object, const ObjectVersion* expected,
+                                     std::span<const std::byte> data);
+  Result<internal::Place> lock_object(ObjectPtr object);
+  void note_correction(ObjectPtr& object, std::uint32_t slot);
+
+  internal::HeapCore* core_;
+  internal::ThreadRecord* record_;
+};
+
+class Heap {
+ public:
+  // kInvalidArgument (see FrameStore and SizeClasses), kOutOfMemory.
+  static Result<std::unique_ptr<Heap>> create(const Clock& clock, const HeapOptions& options);
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+  ~Heap();
+
+  // kResourceExhausted: max_threads are registered.
+  Result<HeapThread> register_thread();
+
+  // Exact once the threads rest.
+  HeapStats stats() const;
+  // Gives back what has been freed and nobody looks at any more. Called by itself
+  // in batches; a caller that wants the memory gone now calls it. True: all is gone.
+  bool reclaim();
+
+  // What one-sided readers need: superblocks and block table as regions, classes
+  // and validator for the arithmetic.
+  const FrameStore& frames() const;
+  const class BlockTable& blocks() const;
+  const SizeClasses& classes() const;
+
+  // Aborts if anything is inconsistent. Requires that no thread is inside an
+  // operation and no compaction is running (it may be between slices).
+  void check_invariants() const;
+
+  // For compactor.h.
+  internal::HeapCore& core() { return *core_; }
+
+ private:
+  explicit Heap(std::unique_ptr<internal::HeapCore> core);
+  const std::unique_ptr<internal::HeapCore> core_;
+};
+
+}  // namespace yonder::node

@@ -1,0 +1,136 @@
+// HeapThread: reading and writing objects.
+#include <atomic>
+
+#include "yonder/node/heap.h"
+#include "yonder/node/internal/heap_core.h"
+#include "yonder/node/internal/locate.h"
+#include "yonder/node/internal/ticks.h"
+#include "yonder/node/internal/waiter.h"
+
+namespace yonder::node {
+
+using internal::Frame;
+using internal::HeapCore;
+using internal::Place;
+using internal::Section;
+
+namespace {
+
+std::atomic_ref<std::uint64_t> header_at(std::byte* slot) {
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot));
+}
+
+// H2 of header_word.h: copies the payload and says whether the copy is the
+// object's value at the moment of the first look, whose result was `before`.
+bool copy_is_proven(const SlotLayout& layout, std::byte* slot, HeaderWord before, std::uint64_t since,
+                    std::span<std::byte> out) {
+  layout.load(slot, out);
+  // The copy comes before the second look: pairs with the release with which a
+  // writer's header leaves state live, before it touches the payload.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const HeaderWord after(header_at(slot).load(std::memory_order_relaxed));
+  return proves_copy(before, after) && internal::ticks() - since < internal::kMaxCopyTicks;
+}
+
+// Whether the pointer can name a slot object of this heap, without saying why not.
+bool is_plausible(const HeapCore& core, ObjectPtr object) {
+  return object.is_well_formed() && object.node() == core.options.node &&
+         object.size_class() < core.layouts.size() &&
+         object.size() <= core.layouts[object.size_class()].capacity();
+}
+
+}  // namespace
+
+Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> out) {
+  if (is_plausible(*core_, object) && out.size() <= object.size()) [[likely]] {
+    const SizeClass& shape = core_->classes[object.size_class()];
+    const std::uint64_t offset = std::uint64_t{object.slot()} * shape.slot_bytes;
+    // Where the object is if its block never moved: on its way while we ask.
+    __builtin_prefetch(core_->store->address(BlockTable::guess(object.home())) + offset);
+    Section section(*record_);
+    const std::uint64_t start = internal::ticks();
+    const BlockEntry entry = core_->table->lookup(object.home());
+    if (entry.valid() && entry.size_class() == object.size_class() && object.slot() < shape.slots)
+        [[likely]] {
+      std::byte* slot = core_->store->address(entry.frame()) + offset;
+      const HeaderWord before(header_at(slot).load(std::memory_order_acquire));
+      if (before.names(object.home(), object.id()) && before.is_readable() &&
+          copy_is_proven(core_->layouts[object.size_class()], slot, before, start, out)) [[likely]] {
+        return ObjectVersion(before.version());
+      }
+    }
+  }
+  return read_elsewhere(object, out);
+}
+
+// The object was displaced, is being written, is large, or does not exist.
+Result<ObjectVersion> HeapThread::read_elsewhere(ObjectPtr& object, std::span<std::byte> out) {
+  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
+  if (out.size() > object.size()) {
+    return fail(ErrorCode::kOutOfBounds, "read more than the object has", object.size());
+  }
+  if (out.size() > internal::kMaxOptimisticBytes) return read_large(object, out);
+  internal::Waiter waiter(core_->clock, core_->options.longest_wait);
+  Section section(*record_);
+  for (;;) {
+    const std::uint64_t start = internal::ticks();
+    YONDER_TRY(place, internal::locate(*core_, object));
+    if (place.word.is_readable() && copy_is_proven(core_->layout_of(*place.frame),
+                                                   place.frame->slot(place.slot), place.word, start, out)) {
+      note_correction(object, place.slot);
+      return ObjectVersion(place.word.version());
+    }
+    if (!waiter.pause()) return fail(ErrorCode::kDeadlineExceeded, "read an object that is being written");
+  }
+}
+
+// Holds the object in state moving, in which readers go on and writers wait: the
+// copy may take longer than a version may be trusted.
+Result<ObjectVersion> HeapThread::read_large(ObjectPtr& object, std::span<std::byte> out) {
+  Section section(*record_);
+  YONDER_TRY(place, lock_object(object));
+  Frame& frame = *place.frame;
+  // relaxed: nothing was written since the lock was taken.
+  frame.header(place.slot).store(place.word.with_state(SlotState::kMoving).bits(), std::memory_order_relaxed);
+  core_->layout_of(frame).load(frame.slot(place.slot), out);
+  // release: our copy is over before a writer may begin.
+  frame.header(place.slot).store(place.word.bits(), std::memory_order_release);
+  note_correction(object, place.slot);
+  return ObjectVersion(place.word.version());
+}
+
+Result<ObjectVersion> HeapThread::write(ObjectPtr& object, std::span<const std::byte> data) {
+  return write_object(object, nullptr, data);
+}
+
+Result<ObjectVersion> HeapThread::write_if_version(ObjectPtr& object, ObjectVersion expected,
+                                                   std::span<const std::byte> data) {
+  return write_object(object, &expected, data);
+}
+
+Result<ObjectVersion> HeapThread::write_object(ObjectPtr& object, const ObjectVersion* expected,
+                                               std::span<const std::byte> data) {
+  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
+  if (data.size() > object.size()) {
+    return fail(ErrorCode::kOutOfBounds, "write more than the object has", object.size());
+  }
+  Section section(*record_);
+  YONDER_TRY(place, lock_object(object));
+  Frame& frame = *place.frame;
+  note_correction(object, place.slot);
+  if (expected != nullptr && expected->value() != place.word.version()) {
+    // release: keeps the order of the headers; nothing was changed.
+    frame.header(place.slot).store(place.word.bits(), std::memory_order_release);
+    return fail(ErrorCode::kVersionMismatch, "write if the version is unchanged", place.word.version());
+  }
+  // The payload changes only after the header says so: pairs with the acquire
+  // fence in copy_is_proven().
+  std::atomic_thread_fence(std::memory_order_release);
+  const HeaderWord word = place.word.written();
+  core_->layout_of(frame).store(frame.slot(place.slot), word, data);
+  // release: pairs with the acquire of whoever reads the header; the payload is complete.
+  frame.header(place.slot).store(word.bits(), std::memory_order_release);
+  return ObjectVersion(word.version());
+}
+
+}  // namespace yonder::node

@@ -1,0 +1,197 @@
+// HeapThread: allocation, freeing, new homes.
+#include <thread>
+#include <utility>
+
+#include "yonder/base/check.h"
+#include "yonder/node/heap.h"
+#include "yonder/node/internal/heap_core.h"
+#include "yonder/node/internal/locate.h"
+#include "yonder/node/internal/waiter.h"
+
+namespace yonder::node {
+
+using internal::Allocating;
+using internal::Bin;
+using internal::Frame;
+using internal::FramePtr;
+using internal::FrameState;
+using internal::Place;
+using internal::Section;
+using internal::SpinGuard;
+
+namespace {
+
+// How often an allocation that met the limit tries again: each time something was
+// freed, but other threads may have been faster.
+constexpr int kReliefs = 8;
+// Looks at whether slow readers have left the retired frames.
+constexpr int kReclaimPolls = 64;
+
+}  // namespace
+
+HeapThread::HeapThread(HeapThread&& other) noexcept
+    : core_(other.core_), record_(std::exchange(other.record_, nullptr)) {}
+
+HeapThread::~HeapThread() {
+  if (record_ == nullptr) return;
+  for (std::size_t i = 0; i < core_->classes.count(); ++i) core_->pools[i]->abandon(record_->bins[i]);
+  core_->threads.remove(*record_);
+}
+
+Result<ObjectPtr> HeapThread::alloc(std::uint32_t bytes) {
+  if (bytes == 0 || bytes > kMaxObjectBytes) [[unlikely]]
+    return fail(ErrorCode::kInvalidArgument, "allocate an object of this size", bytes);
+  const std::uint8_t size_class = core_->classes.class_for(bytes);
+  if (size_class == kSpanClass) [[unlikely]]
+    return alloc_span(bytes);
+  Bin& bin = record_->bins[size_class];
+  {
+    Allocating allocating(*record_);
+    // acquire: pairs with the release in ClassPool::allocate() (this thread) and
+    // sees the compactor's null (R3 of thread_record.h).
+    Frame* frame = bin.frame.load(std::memory_order_acquire);
+    std::uint32_t slot = 0;
+    if (frame != nullptr && bin.take(*frame, slot)) [[likely]] {
+      bin.allocated.add(1);
+      return core_->place(*frame, slot, bytes, record_->random);
+    }
+  }
+  for (int relief = 0;; ++relief) {
+    auto object = core_->pools[size_class]->allocate(*record_, bin, bytes);
+    if (object) bin.allocated.add(1);
+    if (object || object.error() != ErrorCode::kOutOfMemory || relief == kReliefs || !relieve())
+      return object;
+  }
+}
+
+// A span is a frame of its own with one slot and one block.
+Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes) {
+  const auto span_bytes = static_cast<std::uint32_t>(core_->classes.span_bytes_for(bytes));
+  const SizeClass shape{.slot_bytes = span_bytes,
+                        .frame_bytes = span_bytes,
+                        .slots = 1,
+                        .block_slots = 1,
+                        .block_shift = 0,
+                        .blocks = 1};
+  Result<Frame*> frame = core_->make_frame(kSpanClass, shape);
+  for (int relief = 0; !frame; ++relief) {
+    if (frame.error() != ErrorCode::kOutOfMemory || relief == kReliefs || !relieve()) {
+      return std::unexpected(frame.error());
+    }
+    frame = core_->make_frame(kSpanClass, shape);
+  }
+  {
+    SpinGuard lock((*frame)->lock);
+    YONDER_CHECK((*frame)->try_take(0), "a new frame is empty");
+    (*frame)->state = FrameState::kFull;
+  }
+  record_->bins.back().allocated.add(1);
+  return core_->place(**frame, 0, bytes, record_->random);
+}
+
+bool HeapThread::relieve() {
+  // Retired frames count as used until slow readers have left them.
+  if (const std::uint64_t before = core_->reclaimer.waiting_bytes(); before != 0) {
+    for (int i = 0; i < kReclaimPolls && !core_->reclaimer.poll(); ++i) std::this_thread::yield();
+    if (core_->reclaimer.waiting_bytes() < before) return true;
+  }
+  return core_->options.on_shortage && core_->options.on_shortage();
+}
+
+// Makes the object ours: state writing. The place is valid in the caller's section.
+Result<Place> HeapThread::lock_object(ObjectPtr object) {
+  internal::Waiter waiter(core_->clock, core_->options.longest_wait);
+  for (;;) {
+    YONDER_TRY(place, internal::locate(*core_, object));
+    if (place.word.state() == SlotState::kLive) {
+      std::uint64_t expected = place.word.bits();
+      // acquire: pairs with the release that left this word; the payload is complete.
+      if (place.frame->header(place.slot)
+              .compare_exchange_strong(expected, place.word.with_state(SlotState::kWriting).bits(),
+                                       std::memory_order_acquire, std::memory_order_relaxed)) {
+        return place;
+      }
+    }
+    if (!waiter.pause()) return fail(ErrorCode::kDeadlineExceeded, "wait for an object that is in use");
+  }
+}
+
+Result<void> HeapThread::free(ObjectPtr object) {
+  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
+  FrameId frame_id;
+  bool worth_a_look = false;
+  {
+    Section section(*record_);
+    YONDER_TRY(place, lock_object(object));
+    Frame& frame = *place.frame;
+    frame_id = frame.id;
+    // While we hold the object its block cannot leave: the answer is stable.
+    const bool is_alien = frame.block_of(place.slot) != place.word.home();
+    // release: pairs with the acquire of the next owner of the slot.
+    frame.header(place.slot).store(place.word.freed().bits(), std::memory_order_release);
+    {
+      SpinGuard lock(frame.lock);
+      frame.put(place.slot);
+      worth_a_look = frame.free_count == frame.slots ||
+                     (frame.state == FrameState::kFull && frame.free_count >= frame.slots / 4);
+    }
+    if (is_alien) core_->forget_alien(place.word);
+  }
+  if (object.size_class() == kSpanClass) {
+    free_span(frame_id);
+  } else {
+    record_->bins[object.size_class()].freed.add(1);
+    if (worth_a_look) core_->pools[object.size_class()]->after_free(frame_id);
+  }
+  return {};
+}
+
+// The object is gone, so only the thread that freed it comes here.
+void HeapThread::free_span(FrameId frame_id) {
+  record_->bins.back().freed.add(1);
+  core_->reclaimer.retire(core_->unmake_frame(*core_->frame_at(frame_id)));
+}
+
+Result<ObjectPtr> HeapThread::find(ObjectPtr object) {
+  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
+  Section section(*record_);
+  YONDER_TRY(place, internal::locate(*core_, object));
+  note_correction(object, place.slot);
+  return object;
+}
+
+Result<ObjectPtr> HeapThread::release_ptr(ObjectPtr object) {
+  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
+  Section section(*record_);
+  YONDER_TRY(place, lock_object(object));
+  Frame& frame = *place.frame;
+  HeaderWord word = place.word;
+  {
+    SpinGuard lock(frame.lock);
+    // A frame that the compactor has gets no new members: it has counted them.
+    const bool is_compacted = frame.state == FrameState::kSeized || frame.state == FrameState::kDraining;
+    const BlockId block = frame.block_of(place.slot);
+    if (!is_compacted && block != word.home()) {
+      const ObjectId id = internal::HeapCore::new_id(frame, place.slot, word.id(), record_->random);
+      word = HeaderWord::of(block, id, word.version(), SlotState::kLive);
+    }
+    if (word.home() != place.word.home()) core_->layout_of(frame).reseal(frame.slot(place.slot), word);
+    // release: pairs with the acquire of whoever reads the header.
+    frame.header(place.slot).store(word.bits(), std::memory_order_release);
+  }
+  if (word.home() != place.word.home()) core_->forget_alien(place.word);
+  return ObjectPtr({.home = word.home(),
+                    .id = word.id(),
+                    .slot = place.slot,
+                    .size = object.size(),
+                    .size_class = object.size_class(),
+                    .node = object.node()});
+}
+
+void HeapThread::note_correction(ObjectPtr& object, std::uint32_t slot) {
+  if (object.slot() == slot) return;
+  object = object.with_slot(slot);
+  record_->corrections.add(1);
+}
+
+}  // namespace yonder::node

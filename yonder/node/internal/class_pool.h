@@ -1,0 +1,82 @@
+#pragma once
+// ClassPool: all frames of one size class, and who has them.
+//
+// Threads that allocate much of the class own a frame each and never come here
+// until it is used up. Rare allocations share one frame under the pool's mutex, so
+// that T threads × C classes do not cost T × C frames. Frames that are used up are
+// forgotten until enough of their objects are freed; empty frames go back, except
+// one, so that a program at a frame's edge does not fetch and return it for ever.
+//
+// Lock order: pool mutex, then a frame's spin lock. Frames of a class are retired
+// under its pool's mutex, so whoever holds that may use any frame it finds in the
+// frame map of this class.
+//
+// Concurrency: any thread, not inside a Section (the holder of the mutex may wait
+// for threads that are allocating). Lifetime: the core's.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "yonder/base/result.h"
+#include "yonder/node/internal/frame.h"
+#include "yonder/node/internal/thread_record.h"
+#include "yonder/node/object_ptr.h"
+#include "yonder/sync/mutex.h"
+
+namespace yonder::node::internal {
+
+struct HeapCore;
+
+class ClassPool {
+ public:
+  ClassPool(HeapCore& core, std::uint8_t size_class) : core_(core), class_(size_class) {}
+  ~ClassPool();
+
+  // The slow way of an allocation: `bin` is the thread's and has nothing to give.
+  // kOutOfMemory, kResourceExhausted.
+  Result<ObjectPtr> allocate(ThreadRecord& record, Bin& bin, std::uint32_t bytes);
+  // A slot of this frame was freed: lists it if it is worth it, retires it if it is
+  // empty. The frame may be gone by now.
+  void after_free(FrameId frame);
+  // Takes the thread's frame away, when it leaves.
+  void abandon(Bin& bin);
+
+  // The compactor's part. seize() takes every frame that has free slots, whoever
+  // has it, and all that a stopped run left draining.
+  std::vector<Frame*> seize();
+  // Ends the seizure of a frame that still has objects or room.
+  void give(Frame& frame);
+  // Retires a seized or draining frame that holds no object.
+  void retire(Frame& frame);
+
+  std::uint64_t frame_count() const;
+  // Calls `visit(Frame&)` for every frame. Nobody may be allocating or freeing.
+  template <typename Visit>
+  void for_each_frame(Visit&& visit) const {
+    sync::LockGuard lock(mutex_);
+    for (Frame* frame : frames_) visit(*frame);
+  }
+
+ private:
+  Result<Frame*> next_frame() YONDER_REQUIRES(mutex_);
+  Result<Frame*> new_frame() YONDER_REQUIRES(mutex_);
+  Result<ObjectPtr> allocate_shared(ThreadRecord& record, std::uint32_t bytes) YONDER_REQUIRES(mutex_);
+  void drop(Frame& frame) YONDER_REQUIRES(mutex_);
+  void list(Frame& frame) YONDER_REQUIRES(mutex_);
+  void unlist(Frame& frame) YONDER_REQUIRES(mutex_);
+  FramePtr forget(Frame& frame) YONDER_REQUIRES(mutex_);
+  void take_from_threads() YONDER_REQUIRES(mutex_);
+  void return_slots(Frame& frame, Bin& bin) YONDER_REQUIRES(mutex_);
+  bool is_worth_listing(const Frame& frame) const YONDER_REQUIRES(frame.lock);
+
+  HeapCore& core_;
+  const std::uint8_t class_;
+  mutable sync::Mutex mutex_;
+  std::vector<Frame*> frames_ YONDER_GUARDED_BY(mutex_);     // All of them.
+  std::vector<Frame*> available_ YONDER_GUARDED_BY(mutex_);  // State kAvailable.
+  Frame* shared_ YONDER_GUARDED_BY(mutex_) = nullptr;        // State kShared.
+  Frame* kept_empty_ YONDER_GUARDED_BY(mutex_) = nullptr;    // The one empty frame in available_.
+};
+
+}  // namespace yonder::node::internal

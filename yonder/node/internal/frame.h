@@ -1,0 +1,110 @@
+#pragma once
+// Frame: what the node knows about one frame in use, beside the memory itself.
+//
+// Which slots are free, which block gets the objects of which slots, and who may
+// hand slots out:
+//
+//   state       who takes slots                     how it gets there
+//   kOwned      the one thread whose bin has it     taken by a thread
+//   kShared     whoever holds the class's mutex     the class's frame for rare threads
+//   kFull       nobody; nobody looks at it          its thread used it up
+//   kAvailable  nobody yet; in the class's list     enough of it was freed
+//   kSeized     the compactor                       collected
+//   kDraining   nobody; objects are leaving it      source of a move
+//
+// I1  A slot's free bit is set iff its header is free and no bin holds the slot,
+//     except between a free's two steps (header, then bit): so a slot whose header
+//     is free and whose bit is not set is about to be set.
+// I2  free_count is the number of set bits.
+// I3  While a frame is kDraining, free and moved slots add up: it may be retired
+//     when free_count + moved_count == slots, and then nobody is between the two
+//     steps of I1 in it.
+// I4  blocks[g] is an open block that maps here, for every group g, until the
+//     block moves away (then 0). Its objects sit in the slots they were born in.
+//
+// Concurrency: per field, below. Lifetime: made by create(), deleted by the
+// reclaimer when no thread can hold a pointer to it any more.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "yonder/node/header_word.h"
+#include "yonder/node/internal/spin_lock.h"
+#include "yonder/node/object_ptr.h"
+#include "yonder/node/size_class.h"
+
+namespace yonder::node::internal {
+
+enum class FrameState : std::uint8_t { kOwned, kShared, kFull, kAvailable, kSeized, kDraining };
+
+struct Frame;
+struct FrameDeleter {
+  void operator()(Frame* frame) const;
+};
+using FramePtr = std::unique_ptr<Frame, FrameDeleter>;
+
+struct Frame {
+  // All slots free, state kSeized. One allocation holds the frame and its arrays.
+  static FramePtr create(FrameId id, std::byte* memory, std::uint8_t size_class, const SizeClass& shape);
+
+  std::byte* slot(std::uint32_t index) const { return memory + std::uint64_t{index} * slot_bytes; }
+  std::atomic_ref<std::uint64_t> header(std::uint32_t index) const {
+    return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot(index)));
+  }
+  HeaderWord load_header(std::uint32_t index) const {
+    return HeaderWord(header(index).load(std::memory_order_acquire));
+  }
+  // The block that new objects of this slot call home; 0 if it has moved away.
+  BlockId block_of(std::uint32_t slot_index) const {
+    return BlockId(blocks[slot_index >> block_shift].load(std::memory_order_relaxed));
+  }
+  std::uint32_t word_count() const { return (slots + 63) / 64; }
+
+  // Marks a slot free.
+  void put(std::uint32_t index) YONDER_REQUIRES(lock);
+  // Takes one particular slot, if it is free.
+  bool try_take(std::uint32_t index) YONDER_REQUIRES(lock);
+  // Takes some slot.
+  std::optional<std::uint32_t> take_any() YONDER_REQUIRES(lock);
+  // Takes all free slots of the first word that has any, from `start` on in a
+  // circle: the slots 64 × word + the bits set. 0 if the frame is full.
+  std::uint64_t take_word(std::uint32_t start, std::uint32_t& word) YONDER_REQUIRES(lock);
+  // Gives slots back that take_word() gave.
+  void put_word(std::uint32_t word, std::uint64_t bits) YONDER_REQUIRES(lock);
+
+  // Constant.
+  const FrameId id;
+  const std::uint8_t size_class;
+  const std::uint32_t slots;
+  const std::uint32_t block_shift;
+  const std::uint32_t group_count;
+  const std::uint64_t slot_bytes;
+  const std::uint64_t frame_bytes;
+  std::byte* const memory;
+
+  SpinLock lock;
+  FrameState state YONDER_GUARDED_BY(lock) = FrameState::kSeized;
+  std::uint32_t free_count YONDER_GUARDED_BY(lock);
+  std::uint32_t moved_count YONDER_GUARDED_BY(lock) = 0;
+  const std::span<std::uint64_t> free_bits YONDER_GUARDED_BY(lock);
+
+  // Set before the frame is used; only the compactor that drains it changes it.
+  // relaxed everywhere: whoever asks holds an object in the group, whose block
+  // cannot have left (I4), or compares with a home that is not this block.
+  const std::span<std::atomic<std::uint32_t>> blocks;
+
+  // The class pool's: positions in its lists.
+  std::uint32_t position = 0;
+  std::uint32_t available_position = 0;
+
+ private:
+  Frame(FrameId id, std::byte* memory, std::uint8_t size_class, const SizeClass& shape, std::byte* arrays);
+  ~Frame() = default;
+  friend struct FrameDeleter;
+};
+
+}  // namespace yonder::node::internal

@@ -1,0 +1,52 @@
+#pragma once
+// ThreadRegistry: all threads that use the heap, and the barrier that makes their
+// marks reliable.
+//
+// Records exist from the start, so a scan reads all of them and registration
+// needs no order of its own.
+//
+// Concurrency: any thread. Lifetime: the heap's.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "yonder/base/result.h"
+#include "yonder/node/internal/thread_record.h"
+#include "yonder/os/membarrier.h"
+#include "yonder/sync/mutex.h"
+
+namespace yonder::node::internal {
+
+class ThreadRegistry {
+ public:
+  struct Options {
+    std::uint32_t max_threads = 1;
+    std::size_t bins = 0;
+    std::uint64_t seed = 0;
+  };
+  explicit ThreadRegistry(const Options& options);
+
+  // kResourceExhausted: as many as there may be.
+  Result<ThreadRecord*> add();
+  // Its bins are empty, and it is in no section.
+  void remove(ThreadRecord& record);
+
+  // Every thread has executed a full memory barrier between call and return.
+  void barrier() const {
+    if (membarrier_)
+      membarrier_->issue();
+    else
+      sync::StdAtomics::full_fence();
+  }
+  std::span<ThreadRecord> records() const { return {records_.get(), max_threads_}; }
+
+ private:
+  const std::uint32_t max_threads_;
+  const std::unique_ptr<ThreadRecord[]> records_;
+  std::optional<os::Membarrier> membarrier_;
+  sync::Mutex mutex_;
+};
+
+}  // namespace yonder::node::internal
