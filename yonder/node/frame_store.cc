@@ -4,6 +4,7 @@
 
 #include "yonder/base/check.h"
 #include "yonder/node/size_class.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::node {
 namespace {
@@ -74,33 +75,48 @@ void FrameStore::release(std::span<const std::pair<FrameId, std::uint64_t>> fram
     extents.push_back({frame.value(), static_cast<std::uint32_t>(bytes / kUnit)});
   }
   std::ranges::sort(extents, {}, &Extent::first);
+  const std::vector<Extent> runs = merge_neighbours(extents);
+  // Without the lock: nobody else knows these frames, and a system call per run
+  // would keep all who want one waiting.
+  for (const Extent& run : runs) punch(run);
   sync::LockGuard lock(mutex_);
   const Instant reusable = clock_.now() + quarantine_time_;
-  for (std::size_t i = 0; i < extents.size();) {
-    // Neighbours leave together: one system call costs as much as 5 pages.
-    Extent run = extents[i++];
-    const std::uint32_t end =
-        superblock_of(run.first).first.value() + static_cast<std::uint32_t>(superblock_bytes_ / kUnit);
-    while (i < extents.size() && extents[i].first == run.first + run.units && extents[i].first < end) {
-      run.units += extents[i++].units;
-    }
-    punch(run);
+  for (const Extent& run : runs) {
     active_bytes_ -= run.units * kUnit;
     quarantine_bytes_ += run.units * kUnit;
     quarantine_.push_back({run, reusable});
   }
 }
 
+// Neighbours leave together: one system call costs as much as 5 pages.
+std::vector<FrameStore::Extent> FrameStore::merge_neighbours(std::span<const Extent> sorted) const {
+  const auto superblock_units = static_cast<std::uint32_t>(superblock_bytes_ / kUnit);
+  std::vector<Extent> runs;
+  for (const Extent& extent : sorted) {
+    if (!runs.empty() && runs.back().first + runs.back().units == extent.first &&
+        extent.first % superblock_units != 0) {
+      runs.back().units += extent.units;
+    } else {
+      runs.push_back(extent);
+    }
+  }
+  return runs;
+}
+
 void FrameStore::punch(Extent extent) {
-  Superblock& superblock = const_cast<Superblock&>(superblock_of(extent.first));
+  Superblock* superblock = nullptr;
+  {
+    sync::LockGuard lock(mutex_);
+    superblock = &superblock_of(extent.first);  // Superblocks stay where they are.
+  }
   // Failure leaves the pages in place: nothing is lost but memory of the system.
-  const std::uint64_t offset = std::uint64_t{extent.first - superblock.first.value()} * kUnit;
-  if (offset % superblock.memfd.page_bytes() == 0 &&
-      extent.units * kUnit % superblock.memfd.page_bytes() == 0) {
-    if (superblock.memfd.punch_hole(offset, extent.units * kUnit)) return;
+  const std::uint64_t offset = std::uint64_t{extent.first - superblock->first.value()} * kUnit;
+  if (offset % superblock->memfd.page_bytes() == 0 &&
+      extent.units * kUnit % superblock->memfd.page_bytes() == 0) {
+    if (superblock->memfd.punch_hole(offset, extent.units * kUnit)) return;
   }
   // Part of a huge page cannot be given back, but must read as free headers.
-  std::fill_n(address(FrameId(extent.first)), extent.units * kUnit, std::byte{0});
+  sync::shared_zero(address(FrameId(extent.first)), extent.units * kUnit);
 }
 
 void FrameStore::end_quarantine() {
@@ -169,7 +185,7 @@ Result<void> FrameStore::add_superblock() {
   return {};
 }
 
-const Superblock& FrameStore::superblock_of(std::uint32_t unit) const {
+Superblock& FrameStore::superblock_of(std::uint32_t unit) {
   const std::size_t index = unit / (superblock_bytes_ / kUnit);
   YONDER_CHECK(index < superblocks_.size(), "a frame lies in a superblock");
   return superblocks_[index];

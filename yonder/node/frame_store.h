@@ -116,8 +116,9 @@ class FrameStore {
   bool take_best_fit(std::uint32_t units, std::uint32_t& first) YONDER_REQUIRES(mutex_);
   void add_free(Extent extent) YONDER_REQUIRES(mutex_);
   void remove_free(std::map<std::uint32_t, std::uint32_t>::iterator at) YONDER_REQUIRES(mutex_);
-  const Superblock& superblock_of(std::uint32_t unit) const YONDER_REQUIRES(mutex_);
-  void punch(Extent extent) YONDER_REQUIRES(mutex_);
+  Superblock& superblock_of(std::uint32_t unit) YONDER_REQUIRES(mutex_);
+  std::vector<Extent> merge_neighbours(std::span<const Extent> sorted) const;
+  void punch(Extent extent);
 
   const Clock& clock_;
   const std::uint64_t limit_;

@@ -46,7 +46,9 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
       clock, chosen, std::move(classes), std::move(store), std::move(table), std::move(map))));
 }
 
-Heap::Heap(std::unique_ptr<internal::HeapCore> core) : core_(std::move(core)) {}
+Heap::Heap(std::unique_ptr<internal::HeapCore> core) : core_(std::move(core)) {
+  core_->compactor = std::make_unique<Compactor>(*core_, core_->options.compaction);
+}
 
 Heap::~Heap() {
   for (const internal::ThreadRecord& record : core_->threads.records()) {
@@ -88,6 +90,7 @@ HeapStats Heap::stats() const {
   return out;
 }
 
+Compactor& Heap::compactor() { return *core_->compactor; }
 bool Heap::reclaim() { return core_->reclaimer.poll(); }
 const FrameStore& Heap::frames() const { return *core_->store; }
 const BlockTable& Heap::blocks() const { return *core_->table; }

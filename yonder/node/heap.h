@@ -2,7 +2,7 @@
 // Heap: the objects of a memory node, in this process.
 //
 // A program allocates objects of 1 byte to 64 MiB, names them by ObjectPtr, and
-// reads and writes them from any registered thread; meanwhile a Compactor
+// reads and writes them from any registered thread; meanwhile its Compactor
 // (compactor.h) may move them. Everything here is local: the server calls it for
 // remote clients, an embedded user calls it directly, and one-sided readers use the
 // same memory through the block table and the superblocks.
@@ -37,6 +37,7 @@
 #include "yonder/base/id.h"
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
+#include "yonder/node/compactor.h"
 #include "yonder/node/frame_store.h"
 #include "yonder/node/object_ptr.h"
 #include "yonder/node/size_class.h"
@@ -71,7 +72,9 @@ struct HeapOptions {
   std::uint64_t seed = 0;                           // Of the object ids; 0: drawn from the system.
   // Told of each superblock before it is used, to register it with the fabric.
   std::function<Result<void>(const Superblock&)> on_superblock;
-  // Called without locks when the limit is reached; true: something was freed, try again.
+  CompactorOptions compaction;
+  // Called without locks when the limit is reached and compaction did not help;
+  // true: something was freed, try again.
   std::function<bool()> on_shortage;
 };
 
@@ -105,7 +108,8 @@ class HeapThread {
   ~HeapThread();
 
   // A new object of `bytes` zero bytes. kInvalidArgument: 0, or above 64 MiB;
-  // kOutOfMemory: the limit, after on_shortage; kResourceExhausted: block ids.
+  // kOutOfMemory: the limit, after compaction and on_shortage; kResourceExhausted:
+  // block ids.
   Result<ObjectPtr> alloc(std::uint32_t bytes);
 
   // All functions below: G2's errors, and kDeadlineExceeded if another thread held
@@ -157,6 +161,9 @@ class Heap {
   // kResourceExhausted: max_threads are registered.
   Result<HeapThread> register_thread();
 
+  // Moves objects together; does nothing unless asked, or started in the background.
+  Compactor& compactor();
+
   // Exact once the threads rest.
   HeapStats stats() const;
   // Gives back what has been freed and nobody looks at any more. Called by itself
@@ -172,9 +179,6 @@ class Heap {
   // Aborts if anything is inconsistent. Requires that no thread is inside an
   // operation and no compaction is running (it may be between slices).
   void check_invariants() const;
-
-  // For compactor.h.
-  internal::HeapCore& core() { return *core_; }
 
  private:
   explicit Heap(std::unique_ptr<internal::HeapCore> core);

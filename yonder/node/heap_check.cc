@@ -24,7 +24,7 @@ class Checker {
   void run() {
     for (std::size_t i = 0; i < core_.pools.size(); ++i) {
       live_ = 0;
-      core_.pools[i]->for_each_frame([&](Frame& frame) {
+      core_.pools[i]->visit_frames(0, SIZE_MAX / 2, [&](Frame& frame) {
         YONDER_CHECK(frame.size_class == i, "a frame is in the pool of its class");
         check_frame(frame);
       });

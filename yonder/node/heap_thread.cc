@@ -95,7 +95,7 @@ bool HeapThread::relieve() {
     for (int i = 0; i < kReclaimPolls && !core_->reclaimer.poll(); ++i) std::this_thread::yield();
     if (core_->reclaimer.waiting_bytes() < before) return true;
   }
-  return core_->options.on_shortage && core_->options.on_shortage();
+  return core_->compactor->relieve() || (core_->options.on_shortage && core_->options.on_shortage());
 }
 
 // Makes the object ours: state writing. The place is valid in the caller's section.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace yonder::node {
@@ -53,7 +54,8 @@ class Planner {
     }
     std::iota(order_.begin(), order_.end(), 0u);
     // Emptiest first; by index among equals, so that a plan is reproducible.
-    std::ranges::sort(order_, {}, [this](std::uint32_t i) { return std::pair(live_[i], i); });
+    std::ranges::sort(order_, {},
+                      [this](std::uint32_t i) { return std::tuple(!frames_[i].must_leave, live_[i], i); });
   }
 
   PackingPlan run() {
@@ -70,7 +72,9 @@ class Planner {
   }
 
  private:
-  std::uint32_t gap(std::uint32_t frame) const { return frames_[frame].slots - live_[frame]; }
+  std::uint32_t gap(std::uint32_t frame) const {
+    return frames_[frame].must_leave ? 0 : frames_[frame].slots - live_[frame];
+  }
 
   std::size_t most_sources() const {
     std::uint64_t room = 0;

@@ -23,6 +23,7 @@ namespace yonder::node {
 struct PackingFrame {
   std::uint32_t slots = 0;
   std::vector<std::uint32_t> blocks;  // Live objects of each block; zeros allowed.
+  bool must_leave = false;            // Never a destination, and the first to be emptied.
 };
 
 struct PackingMove {

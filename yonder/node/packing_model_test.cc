@@ -88,6 +88,15 @@ TEST(Packing, FreesEmptyFramesWithoutMoves) {
   EXPECT_TRUE(plan.moves.empty());
 }
 
+TEST(Packing, EmptiesFirstWhatMustLeaveAndPutsNothingThere) {
+  std::vector<PackingFrame> frames = {{8, {1}}, {8, {3, 2}, true}, {8, {2}}, {8, {7}}};
+  const PackingPlan plan = plan_packing(frames);
+  ASSERT_FALSE(plan.freed.empty());
+  EXPECT_EQ(plan.freed.front(), 1u);
+  for (const PackingMove& move : plan.moves) EXPECT_NE(move.destination, 1u);
+  execute(frames, plan);
+}
+
 TEST(Packing, MergesManyFramesWithOneObjectEach) {
   const std::vector<PackingFrame> frames(64, PackingFrame{.slots = 64, .blocks = {1, 0, 0, 0}});
   EXPECT_EQ(execute(frames, plan_packing(frames)), 1u);

@@ -185,25 +185,30 @@ void ClassPool::take_from_threads() {
   }
 }
 
-std::vector<Frame*> ClassPool::seize() {
+std::vector<Frame*> ClassPool::seize(std::size_t max_frames) {
   sync::LockGuard lock(mutex_);
   take_from_threads();
   shared_ = nullptr;
   kept_empty_ = nullptr;
   available_.clear();
-  std::vector<Frame*> seized;
+  std::vector<Frame*> draining;
+  std::vector<std::pair<std::uint32_t, Frame*>> candidates;  // objects, frame
   for (Frame* frame : frames_) {
     SpinGuard frame_lock(frame->lock);
     if (frame->state == FrameState::kDraining) {
-      seized.push_back(frame);
+      draining.push_back(frame);
     } else if (frame->free_count != 0) {
       frame->state = FrameState::kSeized;
-      seized.push_back(frame);
+      candidates.emplace_back(frame->slots - frame->free_count, frame);
     } else {
       frame->state = FrameState::kFull;
     }
   }
-  return seized;
+  const std::size_t taken = std::min(candidates.size(), max_frames - std::min(max_frames, draining.size()));
+  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(taken));
+  for (std::size_t i = 0; i < taken; ++i) draining.push_back(candidates[i].second);
+  for (std::size_t i = taken; i < candidates.size(); ++i) drop(*candidates[i].second);
+  return draining;
 }
 
 void ClassPool::give(Frame& frame) {

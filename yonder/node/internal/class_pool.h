@@ -14,6 +14,7 @@
 // Concurrency: any thread, not inside a Section (the holder of the mutex may wait
 // for threads that are allocating). Lifetime: the core's.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -42,20 +43,23 @@ class ClassPool {
   // Takes the thread's frame away, when it leaves.
   void abandon(Bin& bin);
 
-  // The compactor's part. seize() takes every frame that has free slots, whoever
-  // has it, and all that a stopped run left draining.
-  std::vector<Frame*> seize();
+  // The compactor's part. seize() takes the emptiest frames that have free slots, at
+  // most `max_frames`, whoever has them, and all that a stopped run left draining.
+  std::vector<Frame*> seize(std::size_t max_frames);
   // Ends the seizure of a frame that still has objects or room.
   void give(Frame& frame);
   // Retires a seized or draining frame that holds no object.
   void retire(Frame& frame);
 
   std::uint64_t frame_count() const;
-  // Calls `visit(Frame&)` for every frame. Nobody may be allocating or freeing.
+  // Calls `visit(Frame&)` for up to `count` frames from position `from` on, under
+  // the mutex; returns how many there were.
   template <typename Visit>
-  void for_each_frame(Visit&& visit) const {
+  std::size_t visit_frames(std::size_t from, std::size_t count, Visit&& visit) const {
     sync::LockGuard lock(mutex_);
-    for (Frame* frame : frames_) visit(*frame);
+    const std::size_t end = std::min(frames_.size(), from + count);
+    for (std::size_t i = from; i < end; ++i) visit(*frames_[i]);
+    return end - std::min(from, end);
   }
 
  private:

@@ -42,6 +42,7 @@ struct HeapCore {
   Reclaimer reclaimer;
   DisplacedIndex displaced;
   std::vector<std::unique_ptr<ClassPool>> pools;  // Per class.
+  std::unique_ptr<Compactor> compactor;           // Set once, by the heap.
 
   // The frame that starts at `id`, or null. Use it inside a Section, or holding the
   // mutex of its class's pool.

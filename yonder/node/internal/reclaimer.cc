@@ -1,6 +1,6 @@
 #include "yonder/node/internal/reclaimer.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace yonder::node::internal {
 
@@ -18,33 +18,15 @@ void Reclaimer::retire(FramePtr frame) {
 
 bool Reclaimer::poll() {
   sync::LockGuard lock(mutex_);
-  if (!retired_.empty()) start_batch();
-  while (!batches_.empty() && is_over(batches_.front())) {
+  if (!retired_.empty()) {
+    batches_.push_back({.frames = std::exchange(retired_, {}), .grace = threads_.start_grace()});
+    retired_bytes_ = 0;
+  }
+  while (!batches_.empty() && batches_.front().grace.is_over()) {
     give_back(std::move(batches_.front().frames));
     batches_.pop_front();
   }
   return batches_.empty();
-}
-
-void Reclaimer::start_batch() {
-  // The frames were made unfindable before; after the barrier, a thread that does
-  // not show a section will not find them, and one that found them shows it.
-  threads_.barrier();
-  Batch batch{.frames = std::move(retired_), .readers = {}};
-  retired_.clear();
-  retired_bytes_ = 0;
-  for (const ThreadRecord& record : threads_.records()) {
-    // acquire: pairs with the release at a section's end.
-    const std::uint64_t section = record.section.load(std::memory_order_acquire);
-    if (section % 2 != 0) batch.readers.emplace_back(&record, section);
-  }
-  batches_.push_back(std::move(batch));
-}
-
-bool Reclaimer::is_over(const Batch& batch) {
-  return std::ranges::all_of(batch.readers, [](const auto& reader) {
-    return reader.first->section.load(std::memory_order_acquire) != reader.second;
-  });
 }
 
 void Reclaimer::give_back(std::vector<FramePtr> frames) {

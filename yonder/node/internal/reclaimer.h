@@ -14,7 +14,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <utility>
 #include <vector>
 
 #include "yonder/node/frame_store.h"
@@ -43,11 +42,9 @@ class Reclaimer {
 
   struct Batch {
     std::vector<FramePtr> frames;
-    std::vector<std::pair<const ThreadRecord*, std::uint64_t>> readers;  // who, in which section
+    GracePeriod grace;
   };
-  void start_batch() YONDER_REQUIRES(mutex_);
   void give_back(std::vector<FramePtr> frames) YONDER_REQUIRES(mutex_);
-  static bool is_over(const Batch& batch);
 
   ThreadRegistry& threads_;
   FrameStore& store_;

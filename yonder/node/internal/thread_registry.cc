@@ -26,6 +26,18 @@ Result<ThreadRecord*> ThreadRegistry::add() {
   return fail(ErrorCode::kResourceExhausted, "register a thread with the heap", max_threads_);
 }
 
+GracePeriod ThreadRegistry::start_grace() const {
+  // After the barrier, a thread that shows no section will not find what was made
+  // unfindable before, and one that found it shows its section.
+  barrier();
+  GracePeriod period;
+  for (const ThreadRecord& record : records()) {
+    const std::uint64_t section = record.section.load(std::memory_order_acquire);
+    if (section % 2 != 0) period.readers_.emplace_back(&record, section);
+  }
+  return period;
+}
+
 void ThreadRegistry::remove(ThreadRecord& record) {
   sync::LockGuard lock(mutex_);
   YONDER_CHECK(record.registered && record.section.load(std::memory_order_relaxed) % 2 == 0,

@@ -7,10 +7,13 @@
 //
 // Concurrency: any thread. Lifetime: the heap's.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "yonder/base/result.h"
 #include "yonder/node/internal/thread_record.h"
@@ -18,6 +21,22 @@
 #include "yonder/sync/mutex.h"
 
 namespace yonder::node::internal {
+
+// Waits for threads that were inside a section when it began.
+class GracePeriod {
+ public:
+  // Every one of them has left that section.
+  bool is_over() const {
+    return std::ranges::all_of(readers_, [](const auto& reader) {
+      // acquire: pairs with the release at a section's end.
+      return reader.first->section.load(std::memory_order_acquire) != reader.second;
+    });
+  }
+
+ private:
+  friend class ThreadRegistry;
+  std::vector<std::pair<const ThreadRecord*, std::uint64_t>> readers_;  // who, in which section
+};
 
 class ThreadRegistry {
  public:
@@ -40,6 +59,8 @@ class ThreadRegistry {
     else
       sync::StdAtomics::full_fence();
   }
+  // After it is over, nobody uses what could not be found any more when it began.
+  GracePeriod start_grace() const;
   std::span<ThreadRecord> records() const { return {records_.get(), max_threads_}; }
 
  private:

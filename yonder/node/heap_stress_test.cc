@@ -1,0 +1,291 @@
+// Readers, writers, allocators, freers and a compactor that never stops; their
+// histories go through the checker.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "yonder/base/prng.h"
+#include "yonder/node/heap.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/testing/history.h"
+#include "yonder/testing/seed.h"
+
+namespace yonder::node {
+namespace {
+
+using ::yonder::testing::HistoryCall;
+using ::yonder::testing::HistoryEvent;
+
+const os::SteadyClock kClock;
+std::int64_t now_ns() { return kClock.now().ns(); }
+
+// A value that says of itself whether it is whole: one number, repeated.
+void fill(std::span<std::byte> bytes, std::uint64_t number) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(number >> (8 * (i % 8)));
+}
+std::uint64_t number_in(std::span<const std::byte> bytes) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, bytes.data(), 8);
+  std::vector<std::byte> whole(bytes.size());
+  fill(whole, number);
+  return std::memcmp(whole.data(), bytes.data(), bytes.size()) == 0 ? number : ~std::uint64_t{0};
+}
+
+// A place whose object threads read, write and now and then replace by a new one.
+class Cell {
+ public:
+  struct Content {
+    ObjectPtr object;
+    std::uint64_t name = 0;  // In the history.
+  };
+  Content get() const {
+    const std::lock_guard lock(mutex_);
+    return content_;
+  }
+  Content exchange(const Content& next) {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(content_, next);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Content content_;
+};
+
+struct Plan {
+  HeapOptions options;
+  std::size_t cells = 2048;
+  std::uint32_t bytes = 40;
+  int workers = 3;
+  std::uint64_t operations = 100000;  // of all workers, recorded
+};
+
+class Stress {
+ public:
+  explicit Stress(const Plan& plan)
+      : plan_(plan), cells_(plan.cells), random_(::yonder::testing::test_seed()) {
+    HeapOptions options = plan.options;
+    options.seed = ::yonder::testing::test_seed() | 1;
+    heap_ = Heap::create(kClock, options).value();
+    size_class_ = heap_->classes().class_for(plan.bytes);
+    HeapThread thread = heap_->register_thread().value();
+    for (Cell& cell : cells_) renew(thread, cell, history_);
+  }
+
+  void run() {
+    std::vector<std::thread> workers;
+    for (int i = 0; i < plan_.workers; ++i)
+      workers.emplace_back([this, random = random_.split()] { work(random); });
+    std::thread compactor([this] { compact(); });
+    for (std::thread& worker : workers) worker.join();
+    stop_.store(true);
+    compactor.join();
+    for (std::size_t i = 0; i < heap_->classes().count(); ++i)
+      heap_->compactor().stop(static_cast<std::uint8_t>(i));
+    heap_->check_invariants();
+  }
+
+  const std::vector<HistoryEvent>& history() const { return history_; }
+  CompactionCounters counters() const { return heap_->compactor().counters(); }
+
+ private:
+  // A new object in the cell, with its first value; the end of the one before.
+  void renew(HeapThread& thread, Cell& cell, std::vector<HistoryEvent>& history) {
+    Cell::Content next{.object = thread.alloc(plan_.bytes).value(), .name = next_number_.fetch_add(1)};
+    write(thread, next.object, next.name, history);
+    const Cell::Content old = cell.exchange(next);
+    if (!old.object) return;
+    HistoryEvent event{.object = old.name, .call = HistoryCall::kEnd, .begin_ns = now_ns()};
+    EXPECT_TRUE(thread.free(old.object));
+    event.end_ns = now_ns();
+    history.push_back(event);
+  }
+
+  void write(HeapThread& thread, ObjectPtr& object, std::uint64_t name, std::vector<HistoryEvent>& history) {
+    std::vector<std::byte> value(plan_.bytes);
+    const std::uint64_t number = next_number_.fetch_add(1);
+    fill(value, number);
+    HistoryEvent event{
+        .object = name, .call = HistoryCall::kWrite, .begin_ns = now_ns(), .fingerprint = number};
+    const auto version = thread.write(object, value);
+    event.end_ns = now_ns();
+    finish(event, version, history);
+  }
+
+  void read(HeapThread& thread, ObjectPtr& object, std::uint64_t name, std::vector<HistoryEvent>& history) {
+    std::vector<std::byte> value(plan_.bytes);
+    HistoryEvent event{.object = name, .call = HistoryCall::kRead, .begin_ns = now_ns()};
+    const auto version = thread.read(object, value);
+    event.end_ns = now_ns();
+    event.fingerprint = number_in(value);
+    finish(event, version, history);
+  }
+
+  static void finish(HistoryEvent event, const Result<ObjectVersion>& version,
+                     std::vector<HistoryEvent>& history) {
+    if (version) {
+      event.version = version->value();
+    } else {
+      EXPECT_EQ(version.error(), ErrorCode::kNoSuchObject);
+      event.failed = true;
+    }
+    history.push_back(event);
+  }
+
+  void work(Prng random) {
+    HeapThread thread = heap_->register_thread().value();
+    std::vector<HistoryEvent> history;
+    const std::uint64_t share = plan_.operations / static_cast<std::uint64_t>(plan_.workers);
+    std::vector<ObjectPtr> mine;
+    while (history.size() < share) {
+      Cell& cell = cells_[random.below(cells_.size())];
+      auto [object, name] = cell.get();
+      const std::uint64_t dice = random.below(100);
+      if (dice < 10)
+        renew(thread, cell, history);
+      else if (dice < 14)
+        scatter(thread, random, mine);
+      else if (dice < 20)
+        heap_->compactor().slice(size_class_, {.blocks = static_cast<std::uint32_t>(1 + random.below(6))});
+      else if (dice < 45)
+        write(thread, object, name, history);
+      else
+        read(thread, object, name, history);
+    }
+    for (const ObjectPtr object : mine) EXPECT_TRUE(thread.free(object));
+    const std::lock_guard lock(mutex_);
+    history_.insert(history_.end(), history.begin(), history.end());
+  }
+
+  // Allocates neighbours of the cells and frees most of them, so that there is
+  // always something to compact and slots are reused all the time.
+  void scatter(HeapThread& thread, Prng& random, std::vector<ObjectPtr>& mine) {
+    for (int i = 0; i < 40; ++i) mine.push_back(thread.alloc(plan_.bytes).value());
+    for (std::size_t i = mine.size(); i-- > 0;) {
+      if (random.chance(0.8)) {
+        std::swap(mine[i], mine.back());
+        EXPECT_TRUE(thread.free(mine.back()));
+        mine.pop_back();
+      } else if (random.below(4) == 0) {
+        const auto moved = thread.release_ptr(mine[i]);
+        EXPECT_TRUE(moved);
+        mine[i] = *moved;
+      }
+    }
+  }
+
+  void compact() {
+    Prng random(::yonder::testing::test_seed() + 2);
+    while (!stop_.load()) {
+      heap_->compactor().slice(size_class_, {.blocks = static_cast<std::uint32_t>(1 + random.below(30))});
+      if (random.below(50) == 0) heap_->compactor().stop(size_class_);
+      heap_->reclaim();
+    }
+  }
+
+  const Plan plan_;
+  std::vector<Cell> cells_;
+  Prng random_;
+  std::unique_ptr<Heap> heap_;
+  std::uint8_t size_class_ = 0;
+  std::atomic<std::uint64_t> next_number_{1};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::vector<HistoryEvent> history_;
+};
+
+constexpr bool kSlow =
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+    true;
+#else
+    false;
+#endif
+#else
+    false;
+#endif
+
+void run_and_check(Plan plan) {
+  if (kSlow) plan.operations /= 8;
+  Stress stress(plan);
+  stress.run();
+  EXPECT_GE(stress.history().size(), plan.operations);
+  EXPECT_GT(stress.counters().objects_moved, 1000u) << "there was something to survive";
+  ::testing::Test::RecordProperty("objects_moved", static_cast<int>(stress.counters().objects_moved));
+  const auto violation = ::yonder::testing::find_violation(stress.history());
+  EXPECT_FALSE(violation) << *violation;
+}
+
+TEST(HeapStress, AMillionOperationsDuringCompactionAreLinearizable) {
+  run_and_check({.operations = 1'000'000});
+}
+TEST(HeapStress, FewObjectsAreFoughtOver) {
+  run_and_check({.cells = 8, .bytes = 200, .operations = 150'000});
+}
+TEST(HeapStress, LargeObjectsAreCopiedWhole) {
+  run_and_check({.cells = 64, .bytes = 6000, .operations = 60'000});
+}
+TEST(HeapStress, WithLineVersions) {
+  run_and_check(
+      {.options = {.classes = {.validator = Validator::kLines}}, .bytes = 150, .operations = 150'000});
+}
+TEST(HeapStress, WithChecksums) {
+  run_and_check(
+      {.options = {.classes = {.validator = Validator::kChecksum}}, .bytes = 150, .operations = 150'000});
+}
+TEST(HeapStress, WithAnIndexOfDisplacedObjects) {
+  run_and_check({.options = {.correction = Correction::kIndex}, .operations = 150'000});
+}
+
+// All threads allocate and free at a tight limit, with compaction as the relief.
+TEST(HeapStress, AtTheMemoryLimitNothingIsLost) {
+  const auto heap =
+      Heap::create(kClock, {.limit = Bytes(2 << 20), .seed = ::yonder::testing::test_seed() | 1}).value();
+  std::vector<std::thread> threads;
+  std::atomic<std::uint64_t> refused{0};
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      HeapThread thread = heap->register_thread().value();
+      Prng random(::yonder::testing::test_seed() + static_cast<std::uint64_t>(t));
+      std::vector<std::pair<ObjectPtr, std::uint64_t>> mine;
+      for (int i = 0; i < (kSlow ? 2000 : 8000); ++i) {
+        const auto size = static_cast<std::uint32_t>(8 + random.below(900));
+        if (auto object = thread.alloc(size)) {
+          std::vector<std::byte> value(size);
+          fill(value, random());
+          const std::uint64_t number = number_in(value);
+          ASSERT_TRUE(thread.write(*object, value));
+          mine.emplace_back(*object, number);
+        } else {
+          ASSERT_EQ(object.error(), ErrorCode::kOutOfMemory);
+          refused.fetch_add(1);
+        }
+        // Keep about a megabyte each, so that the three do not fit.
+        while (mine.size() > 2500 || (!mine.empty() && random.below(3) == 0)) {
+          auto& [object, number] = mine[random.below(mine.size())];
+          std::vector<std::byte> value(object.size());
+          ASSERT_TRUE(thread.read(object, value));
+          ASSERT_EQ(number_in(value), number);
+          ASSERT_TRUE(thread.free(object));
+          std::swap(mine.back().first, object);
+          std::swap(mine.back().second, number);
+          mine.pop_back();
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(refused.load(), 0u);
+  heap->check_invariants();
+}
+
+}  // namespace
+}  // namespace yonder::node
