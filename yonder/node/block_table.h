@@ -104,8 +104,9 @@ class BlockTable {
   void one_gone(BlockId block);
   // The block gets no more objects. Gives the id back if it has none.
   void close(BlockId block);
-  // Keeps a closed block from being given back until one_gone(); false if it has
-  // no objects any more.
+  // Keeps a block from being given back until one_gone(); false if it is unused or
+  // has no objects any more. Look afterwards whether it is the block you meant: the
+  // id may be in its next use.
   bool try_hold(BlockId block);
 
   // What the census says, for checks: see the table above.

@@ -158,12 +158,17 @@ void ClassPool::return_slots(Frame& frame, Bin& bin) {
 }
 
 void ClassPool::abandon(Bin& bin) {
-  sync::LockGuard lock(mutex_);
-  bin.shared_allocations = 0;
-  Frame* frame = bin.frame.exchange(nullptr, std::memory_order_relaxed);
-  if (frame == nullptr) return;
-  return_slots(*frame, bin);
-  drop(*frame);
+  FrameId id;
+  {
+    sync::LockGuard lock(mutex_);
+    bin.shared_allocations = 0;
+    Frame* frame = bin.frame.exchange(nullptr, std::memory_order_relaxed);
+    if (frame == nullptr) return;
+    id = frame->id;
+    return_slots(*frame, bin);
+    drop(*frame);
+  }
+  after_free(id);  // It may be empty.
 }
 
 void ClassPool::take_from_threads() {
@@ -212,12 +217,16 @@ std::vector<Frame*> ClassPool::seize(std::size_t max_frames) {
 }
 
 void ClassPool::give(Frame& frame) {
-  sync::LockGuard lock(mutex_);
+  const FrameId id = frame.id;
   {
-    SpinGuard frame_lock(frame.lock);
-    if (frame.state == FrameState::kDraining) return;  // The next run's.
+    sync::LockGuard lock(mutex_);
+    {
+      SpinGuard frame_lock(frame.lock);
+      if (frame.state == FrameState::kDraining) return;  // The next run's.
+    }
+    drop(frame);
   }
-  drop(frame);
+  after_free(id);  // It may have become empty meanwhile.
 }
 
 void ClassPool::retire(Frame& frame) {

@@ -138,15 +138,23 @@ bool CompactionRun::start_transit(const PackingMove& move) {
   for (const Member& member : range) transit.from_slots.push_back(member.slot);
   if (transit.from_slots.empty()) return false;
   transit.is_native = source_->block_of(transit.from_slots.front()) == transit.block;
-  // A block that was born elsewhere may be given back by whoever frees its last
-  // object; it must not be, while we are about to switch its entry.
-  if (!transit.is_native && !core_.table->try_hold(transit.block)) return false;
+  if (!transit.is_native && !hold_alien(transit.block)) return false;
   if (!reserve(*transit.to, transit.from_slots, transit.to_slots)) {
     if (!transit.is_native) core_.table->one_gone(transit.block);
     return false;
   }
   transit_ = std::move(transit);
   return true;
+}
+
+// A block that was born elsewhere may be given back by whoever frees its last
+// object, and be another frame's block at once: its entry is ours to switch only
+// while we hold it and it still maps here.
+bool CompactionRun::hold_alien(BlockId block) {
+  if (!core_.table->try_hold(block)) return false;
+  if (core_.table->lookup(block).frame() == source_->id) return true;
+  core_.table->one_gone(block);
+  return false;
 }
 
 // Slots at the destination: the same ones where they are free, so that hints stay right.

@@ -69,6 +69,7 @@ class CompactionRun {
   void mark_source(std::uint32_t index);
   void open_source(std::uint32_t index);
   bool start_transit(const PackingMove& move);
+  bool hold_alien(BlockId block);
   bool reserve(Frame& to, const std::vector<std::uint32_t>& from, std::vector<std::uint32_t>& out);
   // True when the block has arrived; false if another thread holds an object of it.
   bool advance_transit(CompactionCounters& counters);
