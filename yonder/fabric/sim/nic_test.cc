@@ -48,7 +48,7 @@ TEST(NicModel, SmallRequestsTakeAsLongAsInThePaper) {
   EXPECT_NEAR(read_ns(bed, local, 256), 2220, 150);
 }
 
-TEST(NicModel, OneCardSustainsThePapersMessageRate) {
+TEST(NicModel, OneNicSustainsThePapersMessageRate) {
   TestBed bed({.world = two_hosts()});
   Local local(4096);
   const double writes = bed.mops(20'000, 64, [&](std::size_t i) {
@@ -60,7 +60,7 @@ TEST(NicModel, OneCardSustainsThePapersMessageRate) {
   EXPECT_NEAR(reads, 4.2, 0.35);
 }
 
-TEST(NicModel, AtomicsAreSerialisedByTheTargetsCard) {
+TEST(NicModel, AtomicsAreSerialisedByTheTargetsNic) {
   TestBed bed({.world = two_hosts()});
   const double rate = bed.mops(20'000, 64, [&](std::size_t) {
     return WorkRequest{.op = Op::kFetchAdd, .remote = bed.token.at(0), .operand = 1};
@@ -163,7 +163,7 @@ TEST(NicModel, TenTimesMoreRegionsCostLatency) {
   EXPECT_LT(many, 2.2 * few);
 }
 
-TEST(NicModel, ManyQueuePairsThrashTheCard) {
+TEST(NicModel, ManyQueuePairsThrashTheNic) {
   TestBed bed({.world = two_hosts()});
   Local local(64);
   std::vector<TestClient> many;
@@ -245,7 +245,7 @@ TEST(NicModel, FarSocketsCost) {
   EXPECT_NEAR(worst / best, 1.55, 0.05);
 }
 
-TEST(NicModel, TheFasterCardIsFaster) {
+TEST(NicModel, TheFasterNicIsFaster) {
   TestBed old_bed({.world = two_hosts(connectx3_40g())});
   TestBed new_bed({.world = two_hosts(rdma100g())});
   Local local(64 * 1024);

@@ -164,7 +164,7 @@ TEST(Remap, PrefetchSaysWhatItCannotDo) {
   EXPECT_EQ(gone.error(), ErrorCode::kClosed);
 }
 
-TEST(Remap, AnOldCardHasNoOnDemandPaging) {
+TEST(Remap, AnOldNicHasNoOnDemandPaging) {
   World world;
   std::vector<std::byte> memory(kPage);
   const auto region = world.host(0).fabric().register_memory({.memory = memory, .on_demand_paging = true});

@@ -68,7 +68,7 @@ void World::add_distance(std::uint32_t a, std::uint32_t b, Duration one_way) {
 const Clock& World::clock() const { return engine_->clock(); }
 
 void World::run_for(Duration duration) {
-  engine_->run([] { return false; }, engine_->now() + to_ticks(duration));
+  engine_->run([] { return false; }, engine_->after(duration));
 }
 
 void World::inject(const FaultRates& rates) {

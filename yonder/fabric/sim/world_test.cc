@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -166,6 +167,28 @@ TEST(World, DistanceAddsToBothWays) {
   EXPECT_NEAR(far.time_ns([&] { return far.client().read(piece, far.token.at(0)); }), base + 100'000, 1);
 }
 
+TEST(World, TimesBeyondTheRangeMeanNever) {
+  TestBed bed(
+      {.connect = {.endpoint = {.default_timeout = Duration::max()}, .connect_timeout = Duration::max()}});
+  EXPECT_TRUE(bed.client().fetch_add(bed.token.at(0), 1).wait());
+  EXPECT_TRUE(bed.client().fetch_add(bed.token.at(0), 1, Deadline::never()).wait());
+  const auto past =
+      bed.client().fetch_add(bed.token.at(0), 1, Deadline::at(Instant::from_ns(INT64_MIN))).wait();
+  ASSERT_FALSE(past);
+  EXPECT_EQ(past.error(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(World, EndpointsUseQueuesOfTheirHost) {
+  TestBed bed({.world = {.hosts = 3}});
+  const auto endpoint = bed.world.host(2).fabric().connect({.address = "sim://host0:7400"}, bed.queue(0));
+  ASSERT_FALSE(endpoint);
+  EXPECT_EQ(endpoint.error(), ErrorCode::kInvalidArgument);
+  const auto listener =
+      bed.world.host(0).fabric().listen({.address = "sim://:0", .completion_queues = {&bed.queue(0)}});
+  ASSERT_FALSE(listener);
+  EXPECT_EQ(listener.error(), ErrorCode::kInvalidArgument);
+}
+
 TEST(World, HostsOfDifferentMakesLiveTogether) {
   World world({.hosts = 0});
   world.add_host({.name = "old", .nics = {{.model = connectx3_40g()}}});
@@ -183,7 +206,7 @@ TEST(World, HostsOfDifferentMakesLiveTogether) {
   EXPECT_EQ(nowhere.error(), ErrorCode::kConnectionRefused);
 }
 
-TEST(World, TwoCardsOfAHostDoubleItsThroughput) {
+TEST(World, TwoNicsOfAHostDoubleItsThroughput) {
   WorldOptions options{.hosts = 3};
   options.host = {.sockets = 2, .nics = {{.socket = 0}, {.socket = 1}}};
   TestBed bed({.world = options});

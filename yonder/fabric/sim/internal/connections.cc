@@ -20,8 +20,10 @@ void Connections::dial(EndpointImpl& endpoint) {
   dial.under_way = true;
   dial.pair = {};
   ++dial.attempt;
-  engine_.events().push(engine_.now() + to_ticks(dial.options.connect_timeout), EventKind::kConnectGiveUp,
-                        endpoint.ref(), dial.attempt);
+  const Ticks give_up = engine_.after(dial.options.connect_timeout);
+  if (give_up != kNever) {
+    engine_.events().push(give_up, EventKind::kConnectGiveUp, endpoint.ref(), dial.attempt);
+  }
   const HostState* const target = engine_.find_host(dial.host);
   // A request that cannot pass is not repeated here: the attempt ends in silence,
   // and the next one is the endpoint's business.

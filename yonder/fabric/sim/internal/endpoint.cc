@@ -103,7 +103,7 @@ Result<std::size_t> EndpointImpl::do_post(std::span<const WorkRequest> requests)
   batch_.clear();
   Ticks cpu = 0;
   for (const WorkRequest& request : requests.first(count)) {
-    const Ticks deadline = request.deadline.is_default() ? engine_.now() + to_ticks(default_timeout_)
+    const Ticks deadline = request.deadline.is_default() ? engine_.after(default_timeout_)
                                                          : to_ticks(request.deadline.instant());
     if (const ErrorCode status = refusal(request, deadline); status != ErrorCode::kOk) {
       refuse(request, status);
@@ -340,7 +340,7 @@ void EndpointImpl::lose(ErrorCode status) {
 }
 
 void EndpointImpl::dial_later() {
-  engine_.events().push(engine_.now() + to_ticks(dial_->backoff), EventKind::kDial, ref_);
+  engine_.events().push(engine_.after(dial_->backoff), EventKind::kDial, ref_);
   dial_->backoff = std::min(dial_->backoff * 2, dial_->options.max_backoff);
 }
 

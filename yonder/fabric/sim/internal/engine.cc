@@ -55,7 +55,7 @@ void Engine::pass_time(Ticks until) {
 }
 
 Ticks Engine::limit_of(Deadline deadline, Duration by_default) const {
-  if (deadline.is_default()) return now_ + to_ticks(by_default);
+  if (deadline.is_default()) return after(by_default);
   return std::max(now_, to_ticks(deadline.instant()));
 }
 

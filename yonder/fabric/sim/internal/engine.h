@@ -36,8 +36,9 @@ class RegionImpl;
 
 inline constexpr Ticks kNever = std::numeric_limits<Ticks>::max();
 
-// Virtual nanoseconds to ticks; what is beyond the range is never.
+// Virtual nanoseconds to ticks; what is beyond the range is never, or long past.
 constexpr Ticks to_ticks(Instant instant) {
+  if (instant.ns() < 0) return 0;
   return instant.ns() >= kNever / 1000 ? kNever : instant.ns() * 1000;
 }
 constexpr Ticks to_ticks(Duration duration) { return to_ticks(Instant::from_ns(duration.count())); }
@@ -49,6 +50,11 @@ class Engine {
 
   // --- Time.
   Ticks now() const { return now_; }
+  // `duration` from now; never if that is beyond the range.
+  Ticks after(Duration duration) const {
+    const Ticks ticks = to_ticks(duration);
+    return ticks < kNever - now_ ? now_ + ticks : kNever;
+  }
   const Clock& clock() const { return clock_; }
   bool is_running() const { return running_; }
   EventQueue& events() { return events_; }

@@ -44,7 +44,20 @@ Result<Place> parse_place(std::string_view text, const HostState& self) {
   return place;
 }
 
+// Endpoints of a host use queues of that host.
+Result<QueueImpl*> own_queue(CompletionQueue* queue, const HostState& host) {
+  auto* const own = dynamic_cast<QueueImpl*>(queue);
+  if (own == nullptr || &own->host() != &host) {
+    return fail(ErrorCode::kInvalidArgument, "endpoint: the completion queue is of another host or provider");
+  }
+  return own;
+}
+
 Result<void> check_endpoint(const EndpointOptions& options) {
+  if (options.receive_queue != nullptr &&
+      dynamic_cast<SharedReceiveQueue*>(options.receive_queue) == nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "endpoint: the receive queue is of another provider");
+  }
   if (options.depth == 0 || options.default_timeout <= Duration::zero()) {
     return fail(ErrorCode::kInvalidArgument, "endpoint: depth and default timeout must be positive");
   }
@@ -103,6 +116,9 @@ Result<std::unique_ptr<Listener>> FabricImpl::listen(const ListenOptions& option
       (!options.passive && options.completion_queues.empty())) {
     return fail(ErrorCode::kInvalidArgument, "listen: greeting too long, or no completion queue");
   }
+  for (CompletionQueue* queue : options.completion_queues) {
+    YONDER_TRY_VOID(own_queue(queue, host_));
+  }
   if (!host_.is_up) return fail(ErrorCode::kClosed, "listen: the host is down");
   if (place.port == 0) {
     while (host_.listeners.contains(host_.next_port)) ++host_.next_port;
@@ -118,12 +134,11 @@ Result<std::unique_ptr<Endpoint>> FabricImpl::connect(const ConnectOptions& opti
   if (engine_.find_host(place.host) == nullptr)
     return fail(ErrorCode::kConnectionRefused, "connect: unknown host");
   if (!host_.is_up) return fail(ErrorCode::kClosed, "connect: the host is down");
-  auto& own_queue = static_cast<QueueImpl&>(queue);
-  if (!own_queue.try_reserve(EndpointImpl::reservation(options.endpoint))) {
+  YONDER_TRY(own, own_queue(&queue, host_));
+  if (!own->try_reserve(EndpointImpl::reservation(options.endpoint))) {
     return fail(ErrorCode::kResourceExhausted, "connect: the completion queue has no room", queue.capacity());
   }
-  auto endpoint =
-      std::make_unique<EndpointImpl>(engine_, host_, own_queue, options.endpoint, host_.placement.nic);
+  auto endpoint = std::make_unique<EndpointImpl>(engine_, host_, *own, options.endpoint, host_.placement.nic);
   endpoint->dial().emplace(Dial{.options = options, .host = place.host, .port = place.port});
   engine_.connections().dial(*endpoint);
   engine_.run([&] { return !endpoint->dial()->under_way; }, kNever);

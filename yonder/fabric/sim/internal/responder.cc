@@ -53,8 +53,9 @@ void Transport::on_arrive(Flight& flight) {
     YONDER_CHECK(flight.executed, "only an answered request is sent again");
     return respond(flight, *pair, engine_.now());
   }
+  const Ref target = pair->ref;
   if (flight.sequence != pair->expected || !accept(flight, *pair)) return hold(flight, *pair);
-  if (engine_.pairs().find(flight.target) == nullptr) return;  // The access broke the connection.
+  if (engine_.pairs().find(target) == nullptr) return;  // The access broke the connection.
   ++pair->expected;
   release_held(*pair);
 }
