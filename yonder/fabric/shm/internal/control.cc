@@ -104,6 +104,7 @@ Packet encode(const WelcomePacket& packet) {
     put_hello(out, packet.hello);
     out.put(packet.flags);
     out.put(packet.max_message);
+    out.put(packet.connection);
     out.put(packet.shape.cells);
     out.put(packet.shape.receive_depth[0]);
     out.put(packet.shape.receive_depth[1]);
@@ -165,6 +166,7 @@ Result<WelcomePacket> decode_welcome(std::span<const std::byte> bytes) {
   packet.hello = decoded;
   packet.flags = in.take<std::uint32_t>();
   packet.max_message = in.take<std::uint32_t>();
+  packet.connection = in.take<std::uint64_t>();
   packet.shape.cells = in.take<std::uint32_t>();
   packet.shape.receive_depth[0] = in.take<std::uint32_t>();
   packet.shape.receive_depth[1] = in.take<std::uint32_t>();

@@ -58,6 +58,7 @@ struct WelcomePacket {
   Hello hello;
   std::uint32_t flags = 0;
   std::uint32_t max_message = 0;
+  std::uint64_t connection = 0;  // a number that both sides know it by
   LinkShape shape;
   Contact contact;
   std::vector<std::byte> greeting;

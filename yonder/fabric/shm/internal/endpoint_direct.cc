@@ -55,6 +55,7 @@ ShmEndpoint::Accessed ShmEndpoint::copy(const WorkRequest& request, const Attach
         result.stale = region.word->load(std::memory_order_relaxed) != region.state;
     }
   }
+  link_->publishes();
   // release: R6 pairs with acquire in V3; the copy is over.
   hazard_->store(0, std::memory_order_release);
   return result;

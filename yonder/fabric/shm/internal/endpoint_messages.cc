@@ -33,6 +33,7 @@ bool ShmEndpoint::can_send(std::uint32_t length, ErrorCode& status) {
 
 void ShmEndpoint::send_now(const MessageHead& head, std::span<const LocalPiece> pieces,
                            const WorkRequest& request, std::uint64_t bytes) {
+  link_->publishes();
   const std::uint32_t number = link_->sender.send(head, pieces, link_->receiver.next());
   link_->receiver.told();
   link_->announce_message();
@@ -123,6 +124,7 @@ bool ShmEndpoint::take_buffer(ReceiveRequest& receive) {
 
 // Takes one message; false if it must stay (no buffer) or the peer is malformed.
 bool ShmEndpoint::take_message() {
+  link_->consumes();
   MessageReceiver& receiver = link_->receiver;
   MessageHead head;
   std::uint32_t acknowledged = 0;

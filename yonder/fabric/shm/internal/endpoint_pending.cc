@@ -100,6 +100,7 @@ bool ShmEndpoint::issue_part(Pending& pending, std::uint32_t position) {
   cell.compare = request.compare;
   cell.state = pending.state;
   cell.length = length;
+  link_->publishes();
   // release: pairs with acquire in Service::serve(); cell and data are complete.
   cell.sequence.store(next_request_ + 1, std::memory_order_release);
   parts_[slot] = {position, pending.issued, length};
@@ -166,6 +167,7 @@ void ShmEndpoint::take_replies() {
     const std::uint32_t slot = next_reply_ % kSlots;
     // acquire: pairs with release in Service::serve(); answer and data are complete.
     if (link_->our_lane().replies[slot].sequence.load(std::memory_order_acquire) != next_reply_ + 1) return;
+    link_->consumes();
     ++next_reply_;
     take_reply(parts_[slot], slot);
   }

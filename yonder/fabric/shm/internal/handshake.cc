@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "yonder/base/secure_random.h"
 #include "yonder/fabric/shm/internal/received_file.h"
 
 namespace yonder::fabric::shm {
@@ -100,11 +101,14 @@ Result<LinkParts> say_welcome(os::Socket& socket, const Self& self, const End& e
   parts.fence = !self.fence.registered() || (hello.flags & kMembarrier) == 0;
   parts.same_process = is_same_process(socket, self, hello.hello, hello.flags | flags_of(self, end));
   YONDER_TRY_VOID(take_files(parts, fds));
+  YONDER_TRY(connection, secure_random_u64());
+  parts.connection = connection;
   YONDER_TRY(file, create_link_file(parts.shape));
   parts.memory = std::move(file.mapping);
   const WelcomePacket packet{.hello = ours,
                              .flags = flags_of(self, end),
                              .max_message = parts.max_message,
+                             .connection = parts.connection,
                              .shape = parts.shape,
                              .contact = end.contact,
                              .greeting = {greeting.begin(), greeting.end()}};
@@ -126,6 +130,7 @@ Result<LinkParts> take_welcome(os::Socket& socket, const Self& self, const End& 
   LinkParts parts{
       .side = Side::kInitiator, .shape = packet.shape, .peer = packet.contact, .ours = end.contact};
   parts.max_message = packet.max_message;
+  parts.connection = packet.connection;
   parts.agreement = agreement;
   parts.greeting = std::move(packet.greeting);
   parts.fence = !self.fence.registered() || (packet.flags & kMembarrier) == 0;

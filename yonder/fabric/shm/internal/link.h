@@ -21,6 +21,7 @@
 #include "yonder/fabric/shm/internal/board.h"
 #include "yonder/fabric/shm/internal/control.h"
 #include "yonder/fabric/shm/internal/fence.h"
+#include "yonder/fabric/shm/internal/handoff.h"
 #include "yonder/fabric/shm/internal/layout.h"
 #include "yonder/fabric/shm/internal/mailbox.h"
 #include "yonder/fabric/shm/internal/message_ring.h"
@@ -47,6 +48,7 @@ struct LinkParts {
   bool fence = false;         // light_fence() must fence
   bool same_process = false;  // the peer's addresses are ours
   std::uint32_t max_message = 0;
+  std::uint64_t connection = 0;  // see handoff.h
   Agreement agreement;
   std::vector<std::byte> greeting;
 };
@@ -75,6 +77,10 @@ class Link {
     const int d = of_our_requests ? ours() : 1 - ours();
     return parts_.memory.data() + parts_.shape.data_at(d) + std::size_t{slot} * kSlotBytes;
   }
+
+  // Around every publication and consumption; nothing but in sanitizer builds.
+  void publishes() const { handoff_publish(parts_.connection); }
+  void consumes() const { handoff_consume(parts_.connection); }
 
   // ------------------------------------------------ the endpoint's thread
   MessageSender sender;

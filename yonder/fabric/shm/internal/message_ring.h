@@ -79,8 +79,9 @@ class MessageSender {
     // acquire: pairs with release in MessageReceiver::publish(); the cells before
     // it are no longer read (I2).
     const std::uint32_t consumed = consumed_->load(std::memory_order_acquire);
-    // Older than what came with a message: nothing new.
-    if (acknowledged_ - consumed <= count_) return true;
+    // Older than what came with a message: nothing new. (The receiver publishes
+    // at least every 2^20 cells, so "older" is never as far as half the numbers.)
+    if (static_cast<std::int32_t>(consumed - acknowledged_) <= 0) return true;
     return acknowledge(consumed);
   }
   std::uint32_t acknowledged() const { return acknowledged_; }
@@ -123,12 +124,16 @@ class MessageReceiver {
   // Running number of the next message, which is also what has been consumed.
   std::uint32_t next() const { return next_; }
   // Our sender has told `next()` in a message.
-  void told() { told_ = next_; }
+  void told() {
+    told_ = next_;
+    if (next_ - published_ >= kPublishCells) [[unlikely]]
+      publish();
+  }
   // Whether something was consumed that the peer does not know of.
   bool has_news() const { return told_ != next_; }
   // Tells what was consumed.
   void publish() {
-    told_ = next_;
+    told_ = published_ = next_;
     // release: our reads of the cells are done before the sender may reuse them.
     consumed_->store(next_, std::memory_order_release);
   }
@@ -140,6 +145,8 @@ class MessageReceiver {
   const TailCell& tail_at(std::uint32_t n) const {
     return reinterpret_cast<const TailCell*>(cells_)[n & (count_ - 1)];
   }
+  static constexpr std::uint32_t kPublishCells = 1u << 20;
+
   void advance(std::uint32_t cells) {
     next_ += cells;
     // A quarter behind: tell now, or a sender without answers stalls.
@@ -150,7 +157,8 @@ class MessageReceiver {
   const std::byte* cells_ = nullptr;
   std::uint32_t count_ = 0;
   std::uint32_t next_ = 0;
-  std::uint32_t told_ = 0;
+  std::uint32_t told_ = 0;       // what the peer knows, by a message or published
+  std::uint32_t published_ = 0;  // what stands in consumed_
   std::atomic<std::uint32_t>* consumed_ = nullptr;
 };
 

@@ -207,6 +207,7 @@ void Service::quiesce(std::uint64_t hazard) {
       link->cut();
       break;
     }
+    link->consumes();
   }
 }
 

@@ -167,7 +167,9 @@ bool Service::serve(const std::shared_ptr<Link>& link) {
     const std::uint32_t slot = n % kSlots;
     // acquire: pairs with release in ShmEndpoint::issue_part(); the request is complete.
     if (link->their_lane().requests[slot].sequence.load(std::memory_order_acquire) != n + 1) break;
+    link->consumes();
     serve_one(*link, slot);
+    link->publishes();
     // release: pairs with acquire in ShmEndpoint::take_replies().
     link->their_lane().replies[slot].sequence.store(n + 1, std::memory_order_release);
     ++link->next_served;
