@@ -295,7 +295,7 @@ TEST_F(Hostile, AMalformedCellBreaksItsConnectionOnly) {
   ASSERT_TRUE(victim->post_receive({&receive, 1}));
   auto* const cell =
       reinterpret_cast<HeadCell*>(link->parts().memory.data() + link->parts().shape.cells_at(0));
-  cell->kind_length = 0xffffffffu;
+  cell->what.store(0xffffffffu);
   cell->sequence.store(1, std::memory_order_release);
   link->announce_message();
   EXPECT_EQ(next_status(*server_queue_), ErrorCode::kMalformedFrame);

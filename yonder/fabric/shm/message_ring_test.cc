@@ -105,7 +105,8 @@ TEST_F(Ring, KnowsWhichMessagesWereConsumed) {
 TEST_F(Ring, RefusesAcknowledgementsOfWhatWasNeverSent) {
   send("a");
   EXPECT_FALSE(sender_.acknowledge(2));
-  EXPECT_FALSE(sender_.acknowledge(0xffffffffu));
+  EXPECT_TRUE(sender_.acknowledge(0xffffffffu)) << "older than what we know: nothing new";
+  EXPECT_EQ(sender_.acknowledged(), 0u);
   EXPECT_TRUE(sender_.acknowledge(1));
   consumed_.store(77);
   EXPECT_FALSE(sender_.refresh());
@@ -117,8 +118,8 @@ TEST_F(Ring, RefusesHeadsThatAreNoMessage) {
   HeadCell& cell = cells_[0];
   cell.sequence.store(1);
   const auto with = [&](std::uint32_t kind, std::uint32_t length) {
-    cell.kind_length = kind << 28 | length;
-    return receiver_.peek(head, acknowledged);
+    cell.what.store(kind << 28 | length);
+    return receiver_.has_message() && receiver_.peek(head, acknowledged);
   };
   EXPECT_FALSE(with(0, 0));
   EXPECT_FALSE(with(3, 0));
@@ -132,7 +133,8 @@ TEST_F(Ring, RefusesHeadsThatAreNoMessage) {
 
 TEST_F(Ring, RefusesAMessageWhoseTailIsNotThere) {
   send(std::string(200, 'x'));
-  cells_[2].sequence.store(0);
+  reinterpret_cast<TailCell&>(cells_[2]).sequence.store(0);
+  ASSERT_TRUE(receiver_.has_message());
   MessageHead head;
   std::uint32_t acknowledged = 0;
   ASSERT_TRUE(receiver_.peek(head, acknowledged));
@@ -153,6 +155,102 @@ TEST_F(Ring, PayloadIsNeverTakenForASequenceNumber) {
     ASSERT_EQ(receive(), text);
     ASSERT_FALSE(receiver_.has_message()) << round;
     receiver_.publish();
+  }
+}
+
+// Two sides with rings and express cells in both directions.
+class Dialogue : public ::testing::Test {
+ protected:
+  struct Side {
+    MessageSender sender;
+    MessageReceiver receiver;
+
+    void say(const std::string& text) {
+      const LocalPiece piece = LocalPiece::of(std::as_bytes(std::span(text)));
+      sender.send({MessageKind::kSend, static_cast<std::uint32_t>(text.size()), 0}, {&piece, 1},
+                  receiver.next());
+      receiver.told();
+    }
+    std::string hear() {
+      if (!receiver.has_message()) return "(nothing)";
+      MessageHead head;
+      std::uint32_t acknowledged = 0;
+      EXPECT_TRUE(receiver.peek(head, acknowledged));
+      EXPECT_TRUE(sender.acknowledge(acknowledged));
+      std::string text(head.length, '?');
+      EXPECT_TRUE(receiver.take(head, reinterpret_cast<std::byte*>(text.data())));
+      return text;
+    }
+  };
+
+  Dialogue() : cells_(2 * kCells + 2) {
+    for (HeadCell& cell : cells_) std::memset(static_cast<void*>(&cell), 0, sizeof cell);
+    for (int i = 0; i < 2; ++i) {
+      Side& side = sides_[i];
+      side.sender = MessageSender(ring(i), kCells, &consumed_[i], express(i));
+      side.receiver = MessageReceiver(ring(1 - i), kCells, &consumed_[1 - i], express(1 - i));
+    }
+  }
+  HeadCell* express(int i) { return &cells_[2 * kCells + static_cast<std::size_t>(i)]; }
+  std::byte* ring(int i) {
+    return reinterpret_cast<std::byte*>(&cells_[static_cast<std::size_t>(i) * kCells]);
+  }
+  bool ring_was_used(int i) {
+    for (std::uint32_t n = 0; n < kCells; ++n) {
+      if (cells_[static_cast<std::size_t>(i) * kCells + n].sequence.load() != 0) return true;
+    }
+    return false;
+  }
+
+  std::vector<HeadCell> cells_;
+  std::atomic<std::uint32_t> consumed_[2] = {};
+  Side sides_[2];
+};
+
+TEST_F(Dialogue, QuestionsAndAnswersNeedOneLineEach) {
+  // The first answer tells that the first question was consumed, and so on.
+  for (int i = 0; i < 1000; ++i) {
+    const std::string question = "question " + std::to_string(i);
+    const std::string answer = "answer " + std::to_string(i);
+    sides_[0].say(question);
+    ASSERT_EQ(sides_[1].hear(), question);
+    sides_[1].say(answer);
+    ASSERT_EQ(sides_[0].hear(), answer);
+  }
+  EXPECT_FALSE(ring_was_used(0) || ring_was_used(1));
+}
+
+TEST_F(Dialogue, AStreamUsesTheRingAndKeepsItsOrder) {
+  sides_[0].say("one");  // express
+  sides_[0].say("two");
+  sides_[0].say(std::string(500, '3'));
+  EXPECT_TRUE(ring_was_used(0));
+  EXPECT_EQ(sides_[1].hear(), "one");
+  sides_[1].say("back");  // tells that "one" was consumed
+  EXPECT_EQ(sides_[1].hear(), "two");
+  EXPECT_EQ(sides_[0].hear(), "back");
+  sides_[0].say("four");  // express, while the third waits in the ring
+  EXPECT_EQ(sides_[1].hear(), std::string(500, '3'));
+  EXPECT_EQ(sides_[1].hear(), "four");
+  EXPECT_EQ(sides_[1].hear(), "(nothing)");
+}
+
+TEST_F(Dialogue, BothSidesBehaveLikeQueues) {
+  Prng random(::yonder::testing::test_seed());
+  std::deque<std::string> model[2];
+  for (int step = 0; step < 50'000; ++step) {
+    const std::size_t i = random.below(2);
+    const auto length = static_cast<std::uint32_t>(random.below(random.below(10) == 0 ? 2000 : 60));
+    if (random.below(2) == 0 && sides_[i].sender.has_room(length)) {
+      model[i].emplace_back(length, static_cast<char>('a' + random.below(26)));
+      sides_[i].say(model[i].back());
+    } else if (model[1 - i].empty()) {
+      ASSERT_EQ(sides_[i].hear(), "(nothing)");
+      if (sides_[i].receiver.has_news()) sides_[i].receiver.publish();
+    } else {
+      ASSERT_EQ(sides_[i].hear(), model[1 - i].front());
+      model[1 - i].pop_front();
+    }
   }
 }
 

@@ -36,7 +36,12 @@ class Child {
     kill();
     ::close(report_);
   }
-  void signal(int number) const { ::kill(pid_, number); }
+  void resume() const { ::kill(pid_, SIGCONT); }
+  // Returns when the child has stopped.
+  void stop() const {
+    ::kill(pid_, SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);
+  }
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -243,7 +248,7 @@ TEST(Process, AStoppedTargetGivesADeadlineNotAHang) {
   std::byte byte{};
   ASSERT_TRUE(client.read(tokens.direct, byte));
   ASSERT_TRUE(client.read(tokens.served, byte));
-  target.signal(SIGSTOP);
+  target.stop();
   const auto served =
       client.endpoint->read(LocalPiece{&byte, 1}, tokens.served.at(0), within(std::chrono::milliseconds(50)))
           .wait();
@@ -251,7 +256,7 @@ TEST(Process, AStoppedTargetGivesADeadlineNotAHang) {
   EXPECT_EQ(served.error(), ErrorCode::kDeadlineExceeded);
   // Direct memory needs no CPU of the target.
   byte = std::byte{0};
-  target.signal(SIGCONT);
+  target.resume();
   EXPECT_TRUE(client.read(tokens.direct, byte));
   EXPECT_EQ(byte, std::byte{0x42});
 }

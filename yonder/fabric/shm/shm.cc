@@ -182,8 +182,7 @@ class ShmFabric final : public Fabric {
     parts.limits = limits_of(options.endpoint, **link);
     parts.model = connector->place.model;
     parts.release = [this, connector](const std::shared_ptr<Link>& closed) {
-      service_->stop(connector);
-      service_->drop(closed);
+      service_->stop(connector, closed);
     };
     return std::make_unique<ShmEndpoint>(shm_queue, std::move(parts), std::move(*link));
   }

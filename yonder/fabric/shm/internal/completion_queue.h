@@ -32,7 +32,7 @@ namespace yonder::fabric::shm {
 
 class ShmEndpoint;
 
-class ShmCompletionQueue final : public CompletionQueue {
+class alignas(64) ShmCompletionQueue final : public CompletionQueue {
  public:
   static constexpr Duration kLongestNap = std::chrono::milliseconds(100);
 

@@ -92,7 +92,7 @@ class SentQueue {
   std::vector<Sent> entries_;  // Allocated by the first use.
 };
 
-class ShmEndpoint final : public Endpoint {
+class alignas(64) ShmEndpoint final : public Endpoint {
  public:
   // The completions were reserved in the queue. Any thread; the endpoint joins
   // its queue when the queue's thread reads its mail.

@@ -46,12 +46,12 @@ T read_once(const T& field) {
 //   head | sequence | acknowledged | kind, length | immediate | 48 bytes      |
 //   byte 0          4              8              12          16
 //   tail | sequence | 60 bytes                                                |
+// Pairs of numbers are one 8-byte word, so that each pair is written and read as
+// a whole; the low half of the first word of any cell is its sequence.
 struct alignas(kLineBytes) HeadCell {
   static constexpr std::size_t kPayload = 48;
-  std::atomic<std::uint32_t> sequence;
-  std::uint32_t acknowledged;  // cells of the other lane that the writer has consumed
-  std::uint32_t kind_length;   // MessageKind in the top 4 bits
-  std::uint32_t immediate;
+  std::atomic<std::uint64_t> sequence;  // high half: cells of the other lane the writer has consumed
+  std::atomic<std::uint64_t> what;      // kind (4 bits), length (28), immediate (high half)
   std::byte payload[kPayload];
 };
 struct alignas(kLineBytes) TailCell {
@@ -66,7 +66,7 @@ enum class MessageKind : std::uint8_t {
   kSend = 1,      // length bytes of payload
   kWriteImm = 2,  // 4 bytes of payload: how many bytes were written into a region
 };
-// 28 bits of kind_length; far above kMaxMessageBytes.
+// 28 bits; far above kMaxMessageBytes.
 inline constexpr std::uint32_t kLengthMask = (std::uint32_t{1} << 28) - 1;
 // Longest kSend that an endpoint can ask for. A ring holds two of the longest.
 inline constexpr std::uint32_t kMaxMessageBytes = 4u << 20;
@@ -117,6 +117,8 @@ struct Lane {
   alignas(kLineBytes) std::atomic<std::uint32_t> posted;
   // Messages before this cell number that their sender gave up. Writer: the speaker.
   alignas(kLineBytes) std::atomic<std::uint32_t> withdrawn;
+  // For one message at a time (see message_ring.h). Writer: the speaker.
+  alignas(kLineBytes) HeadCell express;
   alignas(kLineBytes) ServeRequest requests[kSlots];  // Writer: the speaker.
   ServeReply replies[kSlots];                         // Writer: the listener's service thread.
 };

@@ -9,8 +9,16 @@ Link::Link(LinkParts parts, EndpointId endpoint, std::shared_ptr<Mailbox> mailbo
   const int d = ours();
   std::byte* const memory = parts_.memory.data();
   const LinkShape& shape = parts_.shape;
-  sender = MessageSender(memory + shape.cells_at(d), shape.cells, &lane(d).consumed);
-  receiver = MessageReceiver(memory + shape.cells_at(1 - d), shape.cells, &lane(1 - d).consumed);
+  our_lane_ = &lane(d);
+  their_lane_ = &lane(1 - d);
+  // Lane d's messages land in the receives of its listener.
+  peer_sizes_ = sizes(d);
+  peer_sizes_mask_ = shape.receive_depth[d] - 1;
+  our_sizes_ = sizes(1 - d);
+  our_sizes_mask_ = shape.receive_depth[1 - d] - 1;
+  sender = MessageSender(memory + shape.cells_at(d), shape.cells, &lane(d).consumed, &lane(d).express);
+  receiver = MessageReceiver(memory + shape.cells_at(1 - d), shape.cells, &lane(1 - d).consumed,
+                             &lane(1 - d).express);
   service_mark_ = BoardMark(parts_.peer_service.data(), parts_.peer.service_entry);
   service_line_ = &parts_.peer_state.line(0);
   if (parts_.peer_queue.valid()) {
@@ -36,15 +44,6 @@ bool Link::ask(RegionKey key) const {
   const auto sent = parts_.socket.try_send(encode(ResolvePacket{key}).bytes());
   // A broken socket counts as asked: the loss ends the request.
   return !sent || *sent != 0;
-}
-
-void Link::post_receive(std::uint32_t n, std::uint32_t size) const {
-  const int theirs = 1 - ours();
-  std::atomic<std::uint32_t>& place = sizes(theirs)[n & (parts_.shape.receive_depth[theirs] - 1)];
-  // Equal sizes, the usual case, leave the line shared by both sides.
-  if (place.load(std::memory_order_relaxed) != size) place.store(size, std::memory_order_relaxed);
-  // release: pairs with acquire in peer_posted(); the size is there.
-  lane(theirs).posted.store(n + 1, std::memory_order_release);
 }
 
 Result<LinkFile> create_link_file(const LinkShape& shape) {

@@ -53,7 +53,9 @@ struct LinkParts {
   std::vector<std::byte> greeting;
 };
 
-class Link {
+// Aligned: its hot members are written with every message, and no other object may
+// sit in their lines.
+class alignas(64) Link {
  public:
   // The names of the files a handshake carries, in order; the target puts the
   // link file in front.
@@ -71,8 +73,8 @@ class Link {
   // Ends the connection: both service threads will see it.
   void cut() const { parts_.socket.shut_down(); }
 
-  Lane& our_lane() const { return lane(ours()); }
-  Lane& their_lane() const { return lane(1 - ours()); }
+  Lane& our_lane() const { return *our_lane_; }
+  Lane& their_lane() const { return *their_lane_; }
   std::byte* slot_data(bool of_our_requests, std::uint32_t slot) const {
     const int d = of_our_requests ? ours() : 1 - ours();
     return parts_.memory.data() + parts_.shape.data_at(d) + std::size_t{slot} * kSlotBytes;
@@ -106,10 +108,16 @@ class Link {
   // Receive credits of the peer, and ours for the peer (see endpoint.h).
   std::uint32_t peer_posted() const { return our_lane().posted.load(std::memory_order_acquire); }
   std::uint32_t peer_receive_size(std::uint32_t n) const {
-    return sizes(ours())[n & (parts_.shape.receive_depth[ours()] - 1)].load(std::memory_order_relaxed);
+    return peer_sizes_[n & peer_sizes_mask_].load(std::memory_order_relaxed);
   }
-  std::uint32_t peer_receive_depth() const { return parts_.shape.receive_depth[ours()]; }
-  void post_receive(std::uint32_t n, std::uint32_t size) const;
+  std::uint32_t peer_receive_depth() const { return peer_sizes_mask_ + 1; }
+  void post_receive(std::uint32_t n, std::uint32_t size) const {
+    std::atomic<std::uint32_t>& place = our_sizes_[n & our_sizes_mask_];
+    // Equal sizes, the usual case, leave the line shared by both sides.
+    if (place.load(std::memory_order_relaxed) != size) place.store(size, std::memory_order_relaxed);
+    // release: pairs with acquire in peer_posted(); the size is there.
+    their_lane_->posted.store(n + 1, std::memory_order_release);
+  }
   // Null if the peer posts receives of its own.
   const NoticeLine* peer_shared_receives() const { return receive_line_; }
 
@@ -123,6 +131,14 @@ class Link {
   std::atomic<std::uint32_t>* sizes(int d) const {
     return reinterpret_cast<std::atomic<std::uint32_t>*>(parts_.memory.data() + parts_.shape.sizes_at(d));
   }
+
+  // Where things are, computed once: the data path only follows pointers.
+  Lane* our_lane_ = nullptr;
+  Lane* their_lane_ = nullptr;
+  std::atomic<std::uint32_t>* peer_sizes_ = nullptr;  // receives that the peer has posted
+  std::atomic<std::uint32_t>* our_sizes_ = nullptr;   // receives that we have posted
+  std::uint32_t peer_sizes_mask_ = 0;
+  std::uint32_t our_sizes_mask_ = 0;
 
   LinkParts parts_;
   const EndpointId endpoint_;

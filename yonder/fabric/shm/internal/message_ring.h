@@ -21,6 +21,16 @@
 // I4  All numbers a peer gives (sequence, acknowledged, length, kind) are copied
 //     once and then checked: a wrong one breaks the connection, nothing else.
 //
+// The express cell. Walking through the ring, each message meets a line that has
+// gone cold in the sender's cache. Where messages alternate with answers, which
+// tell that the last one was consumed, one line suffices and stays warm: so a
+// short message goes into the express cell of its direction if that is free, and
+// into the ring otherwise (measured: 420 instead of 600 ns per round trip where a
+// bare line takes 220). It has its running number as always, and its place in the
+// ring is skipped, so the order is the same. One line shared by both directions
+// was slower (870 ns): who waits for the answer disturbs who writes it.
+// I5  The sender writes the express cell only if its last content was consumed.
+//
 // Running numbers are 32 bits and wrap; differences are taken modulo 2^32, and a
 // ring has at most 2^18 cells.
 //
@@ -46,8 +56,10 @@ struct MessageHead {
 class MessageSender {
  public:
   MessageSender() = default;
-  MessageSender(std::byte* cells, std::uint32_t count, const std::atomic<std::uint32_t>* consumed)
-      : cells_(cells), count_(count), consumed_(consumed) {}
+  // `express` may be null: everything goes through the ring.
+  MessageSender(std::byte* cells, std::uint32_t count, const std::atomic<std::uint32_t>* consumed,
+                HeadCell* express = nullptr)
+      : cells_(cells), count_(count), consumed_(consumed), express_(express) {}
 
   // Whether a message of `length` bytes can be sent now. Looks at `consumed` only
   // if what it knows does not suffice.
@@ -87,7 +99,9 @@ class MessageSender {
   std::uint32_t acknowledged() const { return acknowledged_; }
   std::uint32_t next() const { return next_; }
   // Whether the message that send() numbered `number` has been consumed.
-  bool is_consumed(std::uint32_t number) const { return acknowledged_ - number <= count_; }
+  bool is_consumed(std::uint32_t number) const {
+    return static_cast<std::int32_t>(acknowledged_ - number) >= 0;
+  }
 
  private:
   HeadCell& head_at(std::uint32_t n) const { return reinterpret_cast<HeadCell*>(cells_)[n & (count_ - 1)]; }
@@ -98,18 +112,26 @@ class MessageSender {
   std::uint32_t next_ = 0;          // number of the next head cell
   std::uint32_t acknowledged_ = 0;  // cells consumed by the peer, as far as we know
   const std::atomic<std::uint32_t>* consumed_ = nullptr;
+  HeadCell* express_ = nullptr;
+  std::uint32_t express_number_ = 0;  // of the last message in the express cell
 };
 
 class MessageReceiver {
  public:
   MessageReceiver() = default;
-  MessageReceiver(const std::byte* cells, std::uint32_t count, std::atomic<std::uint32_t>* consumed)
-      : cells_(cells), count_(count), consumed_(consumed) {}
+  MessageReceiver(const std::byte* cells, std::uint32_t count, std::atomic<std::uint32_t>* consumed,
+                  const HeadCell* express = nullptr)
+      : cells_(cells), count_(count), consumed_(consumed), express_(express) {}
 
-  // Whether a message is there. One load of a line that is ours until it changes.
-  bool has_message() const {
+  // Whether a message is there. Loads of lines that are ours until they change.
+  bool has_message() {
     // acquire: pairs with release in MessageSender::send(); the message is complete (I1).
-    return head_at(next_).sequence.load(std::memory_order_acquire) == next_ + 1;
+    if (is_next(head_at(next_))) {
+      from_express_ = false;
+      return true;
+    }
+    from_express_ = express_ != nullptr && is_next(*express_);
+    return from_express_;
   }
 
   // The head of the next message, copied out and checked (I4); false: malformed.
@@ -147,6 +169,10 @@ class MessageReceiver {
   }
   static constexpr std::uint32_t kPublishCells = 1u << 20;
 
+  bool is_next(const HeadCell& cell) const {
+    return static_cast<std::uint32_t>(cell.sequence.load(std::memory_order_acquire)) == next_ + 1;
+  }
+  const HeadCell& current() const { return from_express_ ? *express_ : head_at(next_); }
   void advance(std::uint32_t cells) {
     next_ += cells;
     // A quarter behind: tell now, or a sender without answers stalls.
@@ -160,6 +186,8 @@ class MessageReceiver {
   std::uint32_t told_ = 0;       // what the peer knows, by a message or published
   std::uint32_t published_ = 0;  // what stands in consumed_
   std::atomic<std::uint32_t>* consumed_ = nullptr;
+  const HeadCell* express_ = nullptr;
+  bool from_express_ = false;  // where has_message() saw the next message
 };
 
 }  // namespace yonder::fabric::shm

@@ -7,6 +7,7 @@
 //
 // Concurrency: any thread; one lock. Lifetime: outlives its endpoints.
 
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -20,26 +21,22 @@ namespace yonder::fabric::shm {
 // A ring of receive requests; bounded.
 class ReceiveRing {
  public:
-  explicit ReceiveRing(std::uint32_t capacity) : ring_(capacity) {}
+  explicit ReceiveRing(std::uint32_t capacity)
+      : capacity_(capacity), mask_(std::bit_ceil(capacity) - 1), ring_(std::size_t{mask_} + 1) {}
   std::uint32_t size() const { return tail_ - head_; }
-  std::uint32_t room() const { return static_cast<std::uint32_t>(ring_.size()) - size(); }
+  std::uint32_t room() const { return capacity_ - size(); }
   bool empty() const { return head_ == tail_; }
-  const ReceiveRequest& front() const { return ring_[head_ % ring_.size()]; }
-  const ReceiveRequest& at(std::uint32_t i) const { return ring_[(head_ + i) % ring_.size()]; }
-  void push(const ReceiveRequest& receive) { ring_[tail_++ % ring_.size()] = receive; }
-  void pop() {
-    // Restarting at 0 keeps the modulo right when the counters would wrap.
-    if (++head_ == tail_) head_ = tail_ = 0;
-    if (head_ >= ring_.size() && tail_ >= ring_.size()) {
-      head_ -= static_cast<std::uint32_t>(ring_.size());
-      tail_ -= static_cast<std::uint32_t>(ring_.size());
-    }
-  }
+  const ReceiveRequest& front() const { return at(0); }
+  const ReceiveRequest& at(std::uint32_t i) const { return ring_[(head_ + i) & mask_]; }
+  void push(const ReceiveRequest& receive) { ring_[tail_++ & mask_] = receive; }
+  void pop() { ++head_; }
 
  private:
-  std::vector<ReceiveRequest> ring_;
-  std::uint32_t head_ = 0;
+  const std::uint32_t capacity_;
+  const std::uint32_t mask_;
+  std::uint32_t head_ = 0;  // running numbers
   std::uint32_t tail_ = 0;
+  std::vector<ReceiveRequest> ring_;
 };
 
 class ShmReceiveQueue final : public ReceiveQueue {

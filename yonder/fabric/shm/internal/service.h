@@ -81,6 +81,7 @@ struct Connector {
   bool is_stopped = false;
   bool was_open = false;                               // the first connection was made
   std::optional<Result<std::shared_ptr<Link>>> first;  // for connect()
+  std::shared_ptr<Link> link;                          // the newest, also if the endpoint has not heard of it
 };
 
 class Service {
@@ -100,7 +101,9 @@ class Service {
 
   // Waits for the first connection; afterwards the connector keeps it up.
   Result<std::shared_ptr<Link>> connect(const std::shared_ptr<Connector>& connector);
-  void stop(const std::shared_ptr<Connector>& connector);
+  // Ends the connector and its newest connection. `known` is the one its endpoint
+  // holds; what belongs to a newer one is given back here.
+  void stop(const std::shared_ptr<Connector>& connector, const std::shared_ptr<Link>& known);
   // Ends a connection.
   void drop(const std::shared_ptr<Link>& link);
 

@@ -391,6 +391,7 @@ void Service::on_welcome(const std::shared_ptr<Connector>& connector) {
     return failed(connector, added.error(), lock);
   }
   connector->backoff = Duration(0);
+  connector->link = link;
   if (std::exchange(connector->was_open, true)) {
     link->mailbox()->post({.kind = Mail::Kind::kOpened, .endpoint = connector->endpoint, .link = link});
   } else {
@@ -409,15 +410,24 @@ Result<std::shared_ptr<Link>> Service::connect(const std::shared_ptr<Connector>&
   return std::move(*connector->first);
 }
 
-void Service::stop(const std::shared_ptr<Connector>& connector) {
-  const Lock lock(mutex_);
-  connector->is_stopped = true;
-  std::erase(timed_, connector);
-  if (!connector->is_trying) return;
-  end_attempt(connector, lock);
-  connector->socket = os::Socket();
-  connector->queue->give_entry(connector->contact.queue_entry);
-  board_.give(connector->contact.service_entry);
+void Service::stop(const std::shared_ptr<Connector>& connector, const std::shared_ptr<Link>& known) {
+  std::shared_ptr<Link> newest;
+  {
+    const Lock lock(mutex_);
+    connector->is_stopped = true;
+    std::erase(timed_, connector);
+    newest = std::move(connector->link);
+    if (connector->is_trying) {
+      end_attempt(connector, lock);
+      connector->socket = os::Socket();
+      connector->queue->give_entry(connector->contact.queue_entry);
+      board_.give(connector->contact.service_entry);
+    }
+  }
+  drop(known);
+  if (!newest || newest == known) return;
+  drop(newest);
+  connector->queue->give_entry(newest->parts().ours.queue_entry);
 }
 
 }  // namespace yonder::fabric::shm

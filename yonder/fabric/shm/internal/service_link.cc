@@ -199,7 +199,6 @@ void Service::lost(const std::shared_ptr<Link>& link) {
     again = removed.connector->options.reconnect && !removed.connector->is_stopped;
     if (again) {
       const Error error(ErrorCode::kConnectionLost, "the connection broke");
-      if (removed.connector->first && !*removed.connector->first) again = false;
       failed(removed.connector, error, lock);
     }
   }
