@@ -46,10 +46,22 @@ struct Client {
   Prng random{0};
 };
 
-// What all clients share: how many operations are still to do.
+// What all clients share: how many operations are still to do, and the heap
+// allocations between two of them, when all tasks are there and none has ended.
 struct Budget {
-  std::uint64_t left = 0;
+  explicit Budget(std::uint64_t operations) : left(operations), settled(operations / 10 * 9) {}
+
+  void take() {
+    --left;
+    if (left == settled) before = HeapCounter::allocations();
+    if (left == 0) after = HeapCounter::allocations();
+  }
+
+  std::uint64_t left;
+  const std::uint64_t settled;
   std::uint64_t failed = 0;
+  std::uint64_t before = 0;
+  std::uint64_t after = 0;
 };
 
 // 70 % reads, 20 % writes, 10 % fetch-and-adds.
@@ -57,7 +69,7 @@ Task<void> run_client(Client& client, Budget& budget) {
   const LocalPiece piece = LocalPiece::of(std::span(client.buffer));
   const std::uint64_t slots = kRegionBytes / client.buffer.size();
   while (budget.left > 0) {
-    --budget.left;
+    budget.take();
     const auto where = client.token.at(client.random.below(slots) * client.buffer.size());
     const std::uint64_t kind = client.random.below(10);
     bool ok = false;
@@ -81,14 +93,15 @@ class Cluster {
     return cluster;
   }
 
-  // All clients until `operations` are done.
-  Result<void> run(std::uint64_t operations) {
-    Budget budget{.left = operations};
+  // All clients until `operations` are done; returns the heap allocations of the
+  // last nine tenths of them.
+  Result<std::uint64_t> run(std::uint64_t operations) {
+    Budget budget(operations);
     Scheduler scheduler(*clients_.front().queue);
     for (Client& client : clients_) scheduler.spawn(run_client(client, budget));
     YONDER_TRY_VOID(scheduler.run(Deadline::never()));
     if (budget.failed > 0) return fail(ErrorCode::kCorrupt, "simulated operations failed");
-    return {};
+    return budget.after - budget.before;
   }
 
   fabric::sim::World& world() { return world_; }
@@ -142,19 +155,18 @@ Result<SimSpeed> measure_sim_speed(const SimSpeedOptions& options) {
   YONDER_TRY_VOID(cluster->run(options.operations / 10));
   fabric::sim::World& world = cluster->world();
   const std::uint64_t events = world.events_run();
-  const std::uint64_t allocations = HeapCounter::allocations();
   const Instant begin = world.clock().now();
   const double cpu = cpu_seconds();
-  YONDER_TRY_VOID(cluster->run(options.operations));
+  YONDER_TRY(allocations, cluster->run(options.operations));
   const double used = cpu_seconds() - cpu;
   const auto operations = static_cast<double>(options.operations);
-  return SimSpeed{
-      .operations = options.operations,
-      .operations_per_cpu_second = operations / used,
-      .events_per_operation = static_cast<double>(world.events_run() - events) / operations,
-      .allocations_per_operation = static_cast<double>(HeapCounter::allocations() - allocations) / operations,
-      .virtual_seconds = static_cast<double>((world.clock().now() - begin).count()) * 1e-9,
-      .trace_hash = world.trace_hash()};
+  return SimSpeed{.operations = options.operations,
+                  .operations_per_cpu_second = operations / used,
+                  .events_per_operation = static_cast<double>(world.events_run() - events) / operations,
+
+                  .allocations_per_operation = static_cast<double>(allocations) / (0.9 * operations),
+                  .virtual_seconds = static_cast<double>((world.clock().now() - begin).count()) * 1e-9,
+                  .trace_hash = world.trace_hash()};
 }
 
 }  // namespace yonder::bench
