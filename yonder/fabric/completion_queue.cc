@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace yonder::fabric {
 
@@ -18,8 +19,13 @@ std::size_t CompletionQueue::take_aside(std::span<Completion> out) {
 }
 
 void CompletionQueue::poll_operations() {
-  std::array<Completion, 16> batch;
-  const std::size_t count = do_poll(batch);
+  // Not initialised: an idle poller comes here every few nanoseconds, and filling
+  // 640 bytes would cost more than the poll. The bytes are Completions once
+  // do_poll() has stored them (an implicit-lifetime type in a byte array).
+  constexpr std::size_t kBatch = 16;
+  alignas(Completion) std::array<std::byte, kBatch * sizeof(Completion)> memory;
+  auto* const batch = reinterpret_cast<Completion*>(memory.data());
+  const std::size_t count = do_poll({batch, kBatch});
   for (std::size_t i = 0; i < count; ++i) {
     if (has(batch[i].flags, RequestFlags::kOperation)) {
       dispatch(batch[i]);

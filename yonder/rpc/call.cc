@@ -11,9 +11,11 @@ namespace yonder::rpc {
 void CallBase::run() {
   YONDER_CHECK(idle(), "a call is waited for once");
   client_.start(*this);
-  std::uint32_t polls = 0;
+  // The shortest loop there is: how soon an answer is seen depends on it.
+  fabric::CompletionQueue& queue = client_.queue();
+  for (std::uint32_t polls = client_.options_.spin_polls; polls > 0 && !done(); --polls) queue.poll({});
   while (!done()) {
-    if (!client_.wait_some(deadline_, polls) && !done()) client_.expire(*this);
+    if (!client_.wait_some(deadline_) && !done()) client_.expire(*this);
   }
 }
 

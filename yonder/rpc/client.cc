@@ -304,12 +304,12 @@ void Client::post_all_receives() {
 
 // ---------------------------------------------------------------- ends
 
-bool Client::wait_some(Deadline& deadline, std::uint32_t& polls) {
+bool Client::wait_some(Deadline& deadline) {
   progress();
   const std::uint64_t before = queue().operations_completed();
   queue().poll({});
   // Something happened: the caller looks whether it was what it waits for.
-  if (queue().operations_completed() != before || ++polls <= options_.spin_polls) return true;
+  if (queue().operations_completed() != before) return true;
   const Instant now = queue().clock().now();
   if (deadline.is_default()) deadline = Deadline::at(now + options_.default_timeout);
   if (deadline.passed(now)) return false;

@@ -46,6 +46,7 @@
 #include "yonder/rpc/call.h"
 #include "yonder/rpc/call_table.h"
 #include "yonder/rpc/message.h"
+#include "yonder/sync/atomics.h"
 
 namespace yonder::fabric {
 class Scheduler;
@@ -83,7 +84,8 @@ struct ClientDeleter {
 };
 using ClientPtr = std::unique_ptr<Client, ClientDeleter>;
 
-class Client {
+// In cache lines of its own: a server's poller may live in the same process.
+class alignas(sync::kNoSharingBytes) Client {
  public:
   // Connects with an endpoint of the right depths. Errors: Fabric::connect's and
   // create's.
@@ -190,9 +192,8 @@ class Client {
   // Some Operation of ours will be called, or is being called.
   bool fabric_holds_memory() const { return receives_posted_ + sends_posted_ + in_operations_ != 0; }
   void operation_ended();
-  // Polls, then waits; false when `deadline` has passed. `polls` counts the polls
-  // so far: the first spin_polls need no clock.
-  bool wait_some(Deadline& deadline, std::uint32_t& polls);
+  // Polls and, if nothing happened, waits; false when `deadline` has passed.
+  bool wait_some(Deadline& deadline);
 
   // Deadlines of awaited calls (client_deadlines.cc).
   void watch_deadline(const CallBase& call);
@@ -262,7 +263,7 @@ void Client::call_many(std::span<const typename M::Request> requests,
   // As many lanes as a default window has credits: more would only wait in line.
   std::array<std::optional<BatchedCall<M>>, 32> lanes;
   std::size_t next = 0;
-  std::uint32_t polls = 0;
+  std::uint32_t polls = options_.spin_polls;
   bool in_time = true;
   for (bool running = true; running;) {
     running = false;
@@ -279,7 +280,12 @@ void Client::call_many(std::span<const typename M::Request> requests,
     }
     hold_doorbell_ = false;
     flush();
-    if (running) in_time = wait_some(deadline, polls);
+    if (running && polls > 0) {
+      --polls;
+      queue().poll({});
+    } else if (running) {
+      in_time = wait_some(deadline);
+    }
   }
 }
 

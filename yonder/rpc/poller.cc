@@ -235,7 +235,7 @@ void Poller::advance_stop() {
 
 ServerStats Poller::stats() const {
   // Relaxed: figures for people.
-  return {.requests = requests_.load(std::memory_order_relaxed),
+  return {.requests = requests_seen_.load(std::memory_order_relaxed),
           .refused = refused_.load(std::memory_order_relaxed),
           .connections_closed = connections_closed_.load(std::memory_order_relaxed),
           .connections = connection_count_.load(std::memory_order_relaxed)};

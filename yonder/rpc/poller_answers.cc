@@ -99,15 +99,14 @@ WorkRequest Poller::make_send(Connection& connection, Exchange& exchange) {
 void Poller::flush() {
   if (staged_count_ == 0) return;
   Connection& connection = *staged_for_;
-  std::array<WorkRequest, kDoorbell> requests;
-  for (std::uint32_t i = 0; i < staged_count_; ++i) requests[i] = make_send(connection, *staged_[i]);
-  const Result<std::size_t> posted = connection.endpoint->post({requests.data(), staged_count_});
+  for (std::uint32_t i = 0; i < staged_count_; ++i) requests_[i] = make_send(connection, *staged_[i]);
+  const Result<std::size_t> posted = connection.endpoint->post({requests_.data(), staged_count_});
   const std::size_t count = posted.value_or(0);
   if (count < staged_count_) signal_next(connection);
   for (std::size_t i = 0; i < staged_count_; ++i) {
     if (i >= count) {
       connection.unsent.push_back({.exchange = staged_[i]});
-    } else if (has(requests[i].flags, RequestFlags::kInline)) {
+    } else if (has(requests_[i].flags, RequestFlags::kInline)) {
       release(*staged_[i]);
     }
   }

@@ -25,7 +25,7 @@ bool Poller::take_request(ServerReceive& receive, const fabric::Completion& comp
     return false;
   }
   --connection->credits;
-  requests_.store(requests_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  requests_seen_.store(requests_seen_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (status == ErrorCode::kOk) status = admit(*connection, header);
   if (status != ErrorCode::kOk) [[unlikely]] {
     refuse(*connection, header.request_id, status);

@@ -33,7 +33,8 @@
 
 namespace yonder::rpc {
 
-class Poller {
+// Not in one cache line with anything that a client on another core writes.
+class alignas(sync::kNoSharingBytes) Poller {
  public:
   Poller(ServerCore& core, std::unique_ptr<fabric::CompletionQueue> queue);
   ~Poller();
@@ -127,6 +128,7 @@ class Poller {
   Connection* staged_for_ = nullptr;
   std::array<Exchange*, kDoorbell> staged_{};
   std::uint32_t staged_count_ = 0;
+  std::array<fabric::WorkRequest, kDoorbell> requests_;  // flush()'s; a member, to be initialised once.
 
   ConnectionTable connections_;
   std::vector<std::unique_ptr<Connection>> closed_;  // Until their exchanges are back.
@@ -137,7 +139,7 @@ class Poller {
   // Written here, read by others.
   std::atomic<std::uint32_t> exchanges_used_ = 0;
   std::atomic<bool> drained_ = false;
-  std::atomic<std::uint64_t> requests_ = 0;
+  std::atomic<std::uint64_t> requests_seen_ = 0;
   std::atomic<std::uint64_t> refused_ = 0;
   std::atomic<std::uint64_t> connections_closed_ = 0;
   std::atomic<std::uint64_t> connection_count_ = 0;

@@ -125,6 +125,9 @@ class MessageReceiver {
 
   // Whether a message is there. Loads of lines that are ours until they change.
   bool has_message() {
+    // A message of two cells is two lines that were both just written: fetching
+    // the second while the first is being fetched saves one of the two waits.
+    __builtin_prefetch(&head_at(next_ + 1));
     // acquire: pairs with release in MessageSender::send(); the message is complete (I1).
     if (is_next(head_at(next_))) {
       from_express_ = false;
