@@ -123,6 +123,7 @@ Result<void> Server::listen(fabric::Fabric& fabric) {
   put_header(greeting, listen.greeting.data());
   listen.greeting.insert(listen.greeting.end(), options.greeting.begin(), options.greeting.end());
   listen.endpoint.depth = endpoint_depth(options);
+  listen.endpoint.receive_depth = endpoint_receives(options);
   listen.endpoint.max_message = static_cast<std::uint32_t>(
       std::max(kRequestHeaderBytes + options.max_request, kResponseHeaderBytes + options.max_response));
   listen.endpoint.default_timeout = options.send_timeout;

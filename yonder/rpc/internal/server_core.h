@@ -39,6 +39,9 @@ inline constexpr std::size_t kMaxMethods = 1024;
 inline std::uint32_t endpoint_depth(const ServerOptions& options) {
   return std::max<std::uint32_t>(16, 2 * options.credits);
 }
+// Requests of one connection that may wait to be polled: what it was granted, and
+// one more, by which a client that ignores its credits is found out.
+inline std::uint32_t endpoint_receives(const ServerOptions& options) { return options.credits + 1u; }
 // Buffers for requests: as many as workers can hold on to, and 128 more for each
 // poller, so that a full work queue never keeps a poller from refusing.
 inline std::uint32_t receive_buffers(const ServerOptions& options) {
