@@ -105,9 +105,9 @@ TEST_P(RpcSuite, AnAwaitedCallEndsAtItsDeadlineToo) {
     const Result<Number> answer = co_await client->call<Later>({}, soon(timeout));
     ends.push_back(answer ? ErrorCode::kOk : answer.error().code());
   };
+  const Instant start = place_->client_fabric().clock().now();
   client.scheduler->spawn(call(30ms));
   client.scheduler->spawn(call(5ms));
-  const Instant start = place_->client_fabric().clock().now();
   ASSERT_TRUE(client.scheduler->run(soon()));
   EXPECT_EQ(ends, std::vector(2, ErrorCode::kDeadlineExceeded));
   EXPECT_GE(place_->client_fabric().clock().now() - start, 30ms);
