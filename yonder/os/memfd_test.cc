@@ -108,6 +108,23 @@ TEST(Memfd, AdoptLearnsTheSizeAndRefusesOtherThings) {
   EXPECT_EQ(Memfd::adopt(Fd()).error(), ErrorCode::kOsError);
 }
 
+// Machines have huge pages reserved or not; both answers have their contract.
+TEST(Memfd, HugePagesAreThereOrTheErrorSaysWhy) {
+  const Result<Memfd> huge = Memfd::create({.size = kPageBytes, .huge_pages = HugePages::kRequire});
+  if (!huge) {
+    EXPECT_TRUE(huge.error() == ErrorCode::kOutOfMemory || huge.error() == ErrorCode::kUnsupported)
+        << huge.error();
+    return;
+  }
+  EXPECT_EQ(huge->size(), kHugePageBytes);
+  EXPECT_EQ(huge->page_bytes(), kHugePageBytes);
+  const Mapping small =
+      Mapping::of_file(huge->fd(), {.bytes = kPageBytes, .protection = Protection::kReadWrite}).value();
+  EXPECT_EQ(small.size(), kHugePageBytes) << "the kernel maps whole huge pages, so we own and unmap them";
+  small.bytes()[kHugePageBytes - 1] = std::byte{1};
+  EXPECT_EQ(Memfd::adopt(huge->fd().duplicate().value()).value().page_bytes(), kHugePageBytes);
+}
+
 // The whole machine's memory in huge pages is never reserved, so this size is
 // refused where huge pages exist and where they do not.
 TEST(Memfd, FallsBackToSmallPagesUnlessHugeOnesAreRequired) {

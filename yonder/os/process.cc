@@ -68,6 +68,25 @@ class FileActions {
   posix_spawn_file_actions_t raw_{};
 };
 
+// An inherited signal mask would make the child deaf to the signals we block.
+class UnblockedSignals {
+ public:
+  UnblockedSignals() {
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::posix_spawnattr_init(&raw_);
+    ::posix_spawnattr_setsigmask(&raw_, &none);
+    ::posix_spawnattr_setflags(&raw_, POSIX_SPAWN_SETSIGMASK);
+  }
+  UnblockedSignals(const UnblockedSignals&) = delete;
+  UnblockedSignals& operator=(const UnblockedSignals&) = delete;
+  ~UnblockedSignals() { ::posix_spawnattr_destroy(&raw_); }
+  const posix_spawnattr_t* get() const { return &raw_; }
+
+ private:
+  posix_spawnattr_t raw_{};
+};
+
 ExitStatus status_of(const siginfo_t& info) {
   return {.signalled = info.si_code != CLD_EXITED, .value = info.si_status};
 }
@@ -131,8 +150,9 @@ Result<Child> Child::spawn(const SpawnOptions& options) {
   if (options.argv.empty()) return fail(ErrorCode::kInvalidArgument, "spawn without a program");
   const std::vector<std::string> environment = merged_environment(options.extra_environment);
   const FileActions actions(options);
+  const UnblockedSignals attributes;
   pid_t pid = -1;
-  const int error_number = ::posix_spawnp(&pid, options.argv[0].c_str(), actions.get(), nullptr,
+  const int error_number = ::posix_spawnp(&pid, options.argv[0].c_str(), actions.get(), attributes.get(),
                                           pointers(options.argv).data(), pointers(environment).data());
   if (error_number != 0) return std::unexpected(Error::from_errno("posix_spawn", error_number));
   return attach(pid);

@@ -31,7 +31,8 @@ struct SpawnOptions {
   std::vector<std::string> argv;  // argv[0] is looked up in PATH.
   // "NAME=value" entries, in place of those that we have.
   std::vector<std::string> extra_environment;
-  // Descriptors the child gets as 0, 1, 2; -1 keeps ours. All others are closed.
+  // Descriptors the child gets as 0, 1, 2; -1 keeps ours. It gets no others of
+  // ours, because all of them are close-on-exec.
   int stdin_fd = -1;
   int stdout_fd = -1;
   int stderr_fd = -1;
@@ -43,6 +44,7 @@ class Child {
   Child& operator=(Child&& other) noexcept;
   ~Child();
 
+  // The child starts with no signal blocked, whatever we block (StopSignals does).
   // Errors: kInvalidArgument (no argv), kNotFound (no such program),
   // kPermissionDenied, kResourceExhausted / kOutOfMemory.
   static Result<Child> spawn(const SpawnOptions& options);

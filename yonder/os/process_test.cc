@@ -15,6 +15,7 @@
 #include "yonder/os/fd_passing.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/memfd.h"
+#include "yonder/os/signal.h"
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::os {
@@ -68,6 +69,13 @@ TEST(Child, WaitEndsAtItsDeadlineAndKillIsReported) {
   EXPECT_TRUE(status.signalled);
   EXPECT_EQ(status.value, SIGTERM);
   EXPECT_TRUE(child.kill(SIGTERM));  // Already gone: no error.
+}
+
+TEST(Child, HearsSignalsThatWeBlock) {
+  const StopSignals stop = StopSignals::create().value();
+  Child child = Child::spawn({.argv = {"sleep", "1000"}}).value();
+  ASSERT_TRUE(child.kill(SIGTERM));
+  EXPECT_EQ(child.wait(later()).value().value, SIGTERM);
 }
 
 TEST(Child, IsNotLeftBehind) {

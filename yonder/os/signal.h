@@ -34,7 +34,9 @@ class SignalHook {
     bool allow_nested = false;
   };
 
-  // One hook per signal and process at a time.
+  // One hook per signal and process at a time. Where somebody has installed over
+  // an earlier hook of ours, this one takes its place in their chain: putting it
+  // on top again could make the two handlers call each other for ever.
   // Errors: kInvalidArgument (no such signal, or one that cannot be caught),
   // kAlreadyExists (we have a hook for it).
   static Result<SignalHook> install(int signal, Hook hook, Options options);

@@ -28,27 +28,8 @@ struct StdAtomics {
   static void compiler_fence() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
   // The full barrier: no load after it is done before the stores in front of it
-  // are visible. ThreadSanitizer knows no fences, so there it is a locked
-  // operation on a word of our own, which is as strong on every machine we run on.
-  static void full_fence() {
-#if defined(__SANITIZE_THREAD__)
-    locked_operation();
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-    locked_operation();
-#else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-#else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-  }
-
- private:
-  static void locked_operation() {
-    std::atomic<int> word{0};
-    word.exchange(1, std::memory_order_seq_cst);
-  }
+  // are visible.
+  static void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 };
 
 }  // namespace yonder::sync

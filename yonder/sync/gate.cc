@@ -11,7 +11,7 @@ Gate::Pass Gate::try_enter() {
   // could be the one that brings the count of a drained gate back to 0 (I1).
   std::uint64_t state = state_.load(std::memory_order_relaxed);
   while ((state & kClosed) == 0) {
-    // acquire: pairs with nothing that we need; it keeps the work inside the pass.
+    // acquire: the work does not begin before the pass is ours.
     if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire, std::memory_order_relaxed))
       return Pass(this);
   }

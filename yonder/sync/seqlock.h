@@ -70,7 +70,7 @@ class SeqLock {
     return std::nullopt;
   }
 
-  // How many writes there have been; odd halves are writes under way.
+  // How many writes have ended.
   std::uint64_t version() const { return sequence_.load(std::memory_order_acquire) / 2; }
 
  private:

@@ -15,7 +15,7 @@
 //   watched t    watched t=n  resting   n - t > limit: told once for this t
 //
 // Concurrency: register from any thread; beat and rest from the worker, one plain
-// store each; poll from one thread at a time.
+// store each; poll from one thread at a time (StallWatch has one of its own).
 // Lifetime: clock > detector > heartbeats.
 
 #include <array>
@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -66,7 +67,8 @@ class StallDetector {
 
  private:
   friend class Heartbeat;
-  static constexpr std::int64_t kResting = 0;
+  // No clock shows it: virtual clocks may well start at 0.
+  static constexpr std::int64_t kResting = std::numeric_limits<std::int64_t>::min();
 
   struct alignas(sync::kNoSharingBytes) Worker {
     std::atomic<bool> owned{false};

@@ -1,10 +1,18 @@
 #include "yonder/telemetry/stall_detector.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "yonder/os/eventfd.h"
+#include "yonder/os/memfd.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/telemetry/stall_watch.h"
+#include "yonder/telemetry/trace_log.h"
 
 namespace yonder::telemetry {
 namespace {
@@ -17,7 +25,7 @@ class ManualClock final : public Clock {
   void advance(Duration duration) { now_ = now_ + duration; }
 
  private:
-  Instant now_ = Instant::from_ns(1);
+  Instant now_;
 };
 
 class StallDetectorTest : public ::testing::Test {
@@ -64,6 +72,30 @@ TEST_F(StallDetectorTest, ForgetsWorkersThatEnd) {
   }
   clock_.advance(seconds(100));
   EXPECT_EQ(detector_.poll(), 0u);
+}
+
+// Stops by itself: the clock is the machine's, the worker never beats again.
+TEST(StallWatch, DumpsTheTraceOfAStalledThread) {
+  const os::SteadyClock clock;
+  TraceLog log(clock, {});
+  auto trace = log.register_thread("stuck").value();
+  trace.record(3, 14, 15);
+  const os::Memfd out = os::Memfd::create({.size = 4096}).value();
+  const os::EventFd dumped = os::EventFd::create().value();
+  StallDetector detector(clock, {.limit = std::chrono::milliseconds(1)}, [&](const Stall& stall) {
+    EXPECT_EQ(stall.worker, "stuck");
+    log.dump(out.fd().get());
+    dumped.ring();
+  });
+  {
+    auto heart = detector.register_worker("stuck").value();
+    heart.beat();
+    const StallWatch watch = StallWatch::start(detector, std::chrono::milliseconds(1)).value();
+    ASSERT_TRUE(dumped.wait(Deadline::after(clock, seconds(30))));
+  }
+  std::array<char, 128> text{};
+  ASSERT_GT(::pread(out.fd().get(), text.data(), text.size() - 1, 0), 0);
+  EXPECT_NE(std::string_view(text.data()).find("event 3 a=14 b=15"), std::string_view::npos) << text.data();
 }
 
 TEST_F(StallDetectorTest, WorkersAreBounded) {

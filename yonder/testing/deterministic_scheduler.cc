@@ -174,6 +174,12 @@ void DeterministicScheduler::store(Cell& cell, std::uint64_t value, bool release
       {.cell = &cell, .value = value, .release = release});
 }
 
+void DeterministicScheduler::forget(const Cell& cell) {
+  if (State::current == nullptr) return;
+  for (const std::unique_ptr<State::Worker>& worker : State::current->workers_)
+    std::erase_if(worker->buffer, [&](const PendingStore& store) { return store.cell == &cell; });
+}
+
 // A thread sees its own stores at once, others' when they have landed.
 std::uint64_t DeterministicScheduler::load(const Cell& cell) {
   if (State::current == nullptr) return cell;

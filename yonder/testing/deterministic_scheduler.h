@@ -14,7 +14,7 @@
 // So missing fences and missing releases are found; missing acquires are not.
 //
 // Concurrency: run() from one thread. Inside the bodies only the scheduled thread
-// runs. Lifetime: SimAtomics outlive the run that uses them.
+// runs. Lifetime: as with std::atomic, no thread uses a SimAtomic that is gone.
 
 #include <atomic>
 #include <cstdint>
@@ -49,6 +49,8 @@ class DeterministicScheduler {
   using Cell = std::uint64_t;
   static void store(Cell& cell, std::uint64_t value, bool release);
   static std::uint64_t load(const Cell& cell);
+  // Drops buffered stores to a cell that is going away.
+  static void forget(const Cell& cell);
 
  private:
   class State;
@@ -63,6 +65,7 @@ class SimAtomic {
  public:
   SimAtomic() : SimAtomic(T{}) {}
   SimAtomic(T value) : cell_(to_word(value)) {}  // NOLINT(google-explicit-constructor): as std::atomic.
+  ~SimAtomic() { DeterministicScheduler::forget(cell_); }
   SimAtomic(const SimAtomic&) = delete;
   SimAtomic& operator=(const SimAtomic&) = delete;
 
