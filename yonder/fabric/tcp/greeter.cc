@@ -1,10 +1,22 @@
 #include "yonder/fabric/tcp/internal/greeter.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "yonder/os/epoll.h"
 
 namespace yonder::fabric::tcp {
+namespace {
+
+constexpr Duration kLinger = std::chrono::seconds(1);
+
+// What a TLS client understands when it meets a plain listener: a fatal alert
+// "protocol version". A plain client gets it only after our refusal.
+constexpr std::array<std::byte, 7> kTlsProtocolVersionAlert = {
+    std::byte{21}, std::byte{3}, std::byte{3}, std::byte{0}, std::byte{2}, std::byte{2}, std::byte{70}};
+
+}  // namespace
 
 Greeter::Greeter(std::shared_ptr<Acceptor> acceptor, std::unique_ptr<Transport> transport, Watch& watch,
                  Instant deadline)
@@ -20,9 +32,34 @@ std::uint32_t Greeter::interest() const {
 
 bool Greeter::step(Instant now) {
   if (acceptor_->is_closed() || now >= deadline_) return false;
+  if (is_lingering_) return linger();
   const Result<void> advanced = advance(now);
-  if (!advanced) acceptor_->context_.report("a hand-shake failed", advanced.error());
-  return advanced && !is_over_;
+  if (advanced) return !is_over_;
+  acceptor_->context_.report("a hand-shake ended without a connection", advanced.error());
+  if (!handshake_.has_transport()) return false;
+  start_lingering(advanced.error(), now);
+  return linger();
+}
+
+// A refused peer may still be sending. Closing now would answer that with a
+// reset, which can overtake the reason we gave; so we say that we are done and
+// read until the peer is, or for a second.
+void Greeter::start_lingering(const Error& why, Instant now) {
+  is_lingering_ = true;
+  deadline_ = std::min(deadline_, now + kLinger);
+  want_ = Transport::Want::kRead;
+  const os::Socket& socket = handshake_.transport().socket();
+  if (why == ErrorCode::kProtocolMismatch) (void)socket.try_send(kTlsProtocolVersionAlert);
+  (void)socket.shut_down_sending();
+}
+
+bool Greeter::linger() {
+  std::array<std::byte, 1024> ignored;
+  for (;;) {
+    const Result<std::size_t> count = handshake_.transport().socket().try_receive(ignored);
+    if (!count) return false;
+    if (*count == 0) return true;
+  }
 }
 
 Result<void> Greeter::advance(Instant now) {

@@ -24,16 +24,19 @@ class Greeter final : public Errand {
  private:
   Result<void> advance(Instant now);
   void decide();
+  void start_lingering(const Error& why, Instant now);
+  bool linger();
   Result<void> finish(Instant now);
 
   const std::shared_ptr<Acceptor> acceptor_;
   Watch& watch_;
-  const Instant deadline_;
+  Instant deadline_;
   ListenerHandshake handshake_;
   Transport::Want want_ = Transport::Want::kRead;
   ListenerPreface answer_;
   std::shared_ptr<void> live_;
   bool is_over_ = false;
+  bool is_lingering_ = false;
 };
 
 }  // namespace yonder::fabric::tcp

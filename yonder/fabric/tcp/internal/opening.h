@@ -75,6 +75,7 @@ class ListenerHandshake {
   // Requires has_preface() (checked).
   void answer(const ListenerPreface& answer, std::span<const std::byte> greeting);
   std::unique_ptr<Transport> take_transport() { return std::move(transport_); }
+  bool has_transport() const { return transport_ != nullptr; }
   const Transport& transport() const { return *transport_; }
 
  private:
