@@ -15,8 +15,8 @@ void Binding::await_idle(Duration grace) const {
 
 void Binding::kill() {
   state_.fetch_or(kDead | kRetired, std::memory_order_acq_rel);
-  // A copy moves at most one chunk: microseconds, unless its thread was
-  // descheduled, and then yielding lets it run.
+  // Microseconds, unless the thread that touches was descheduled, and then
+  // yielding lets it run.
   while ((state_.load(std::memory_order_acquire) & kTouches) != 0) ::sched_yield();
 }
 

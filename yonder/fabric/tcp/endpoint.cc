@@ -38,7 +38,7 @@ Result<void> TcpEndpoint::open(Link link) {
     YONDER_TRY_VOID(
         seat_.serve(std::move(link.serving), options_.context, link.agreement.peer.tenant, nullptr));
   requests_.attach(std::move(link.requests));
-  watches_write_ = false;
+  interest_ = os::kEpollReadable;
   state_ = EndpointState::kOpen;
   return {};
 }
@@ -86,8 +86,11 @@ Result<void> TcpEndpoint::post_receive(std::span<const ReceiveRequest> receives)
 
 // ---------------------------------------------------------------- progress
 
-void TcpEndpoint::progress(Instant now) {
-  if (requests_.is_attached() && !requests_.progress(now)) lose();
+bool TcpEndpoint::progress(Instant now) {
+  if (!requests_.is_attached()) return false;
+  const Result<bool> moved = requests_.progress(now);
+  if (!moved) lose();
+  return moved.value_or(true);
 }
 
 Instant TcpEndpoint::expire(Instant now) {
@@ -95,12 +98,29 @@ Instant TcpEndpoint::expire(Instant now) {
   return requests_.next_deadline();
 }
 
-void TcpEndpoint::update_interest() {
-  if (!requests_.is_attached() || requests_.wants_write() == watches_write_) return;
-  watches_write_ = requests_.wants_write();
-  (void)tcp_queue().epoll().modify(requests_.transport()->socket().fd(),
-                                   os::kEpollReadable | (watches_write_ ? os::kEpollWritable : 0u),
-                                   reinterpret_cast<std::uint64_t>(this));
+void TcpEndpoint::arm() {
+  set_interest(os::kEpollReadable | (requests_.wants_write() ? os::kEpollWritable : 0u));
+}
+
+void TcpEndpoint::disarm() { set_interest(0); }
+
+// Disarmed, it is taken out altogether: as long as it is in, the kernel calls
+// epoll for every packet.
+void TcpEndpoint::set_interest(std::uint32_t interest) {
+  if (!requests_.is_attached() || interest == interest_) return;
+  const os::Epoll& epoll = tcp_queue().epoll();
+  const os::Fd& fd = requests_.transport()->socket().fd();
+  const auto token = reinterpret_cast<std::uint64_t>(this);
+  Result<void> changed;
+  if (interest == 0) {
+    changed = epoll.remove(fd);
+  } else if (interest_ == 0) {
+    changed = epoll.add(fd, interest, token);
+  } else {
+    changed = epoll.modify(fd, interest, token);
+  }
+  interest_ = interest;
+  if (!changed) lose();  // Out of memory for the entry: nothing would wake us.
 }
 
 void TcpEndpoint::take_news(Instant now) {
@@ -149,7 +169,10 @@ void TcpEndpoint::take_outcome() {
   }
   if (!outcome) return;
   mailbox_.reset();
-  if (*outcome && open(std::move(**outcome))) return progress(tcp_queue().now());
+  if (*outcome && open(std::move(**outcome))) {
+    progress(tcp_queue().now());
+    return;
+  }
   // The listener refuses us for good, or we are out of descriptors.
   state_ = EndpointState::kBroken;
   requests_.end_all(ErrorCode::kConnectionLost);

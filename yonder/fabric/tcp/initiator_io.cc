@@ -69,7 +69,7 @@ void InitiatorStream::gather(Gather& out, Instant now) {
     Slot& s = slot(i);
     if (s.state == State::kRetired) continue;  // Expired before it was sent.
     if (offset == 0)
-      s.header.budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (s.deadline - now).count()));
+      header(i).budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (s.deadline - now).count()));
     gather_frame(out, i, offset, frame_bytes(s));
   }
 }
@@ -78,7 +78,7 @@ void InitiatorStream::gather_frame(Gather& out, std::uint32_t sequence, std::uin
                                    std::uint64_t to) const {
   const Slot& s = slot(sequence);
   if (from < kHeaderBytes) {
-    out.add(reinterpret_cast<const std::byte*>(&s.header) + from, std::min(to, kHeaderBytes) - from);
+    out.add(reinterpret_cast<const std::byte*>(&header(sequence)) + from, std::min(to, kHeaderBytes) - from);
     from = kHeaderBytes;
   }
   if (from >= to) return;
@@ -94,11 +94,11 @@ void InitiatorStream::gather_chunks(Gather& out, std::uint32_t sequence, std::ui
   while (from < to && !out.is_full()) {
     const std::uint64_t chunk = from / kChunkStride;
     const std::uint64_t within = from % kChunkStride;
-    const ChunkHeader& header = chunk == last ? s.last_chunk : kFullChunk;
-    const std::uint64_t chunk_end = std::min(to - chunk * kChunkStride, sizeof(ChunkHeader) + header.length);
+    const ChunkHeader& head = chunk == last ? s.last_chunk : kFullChunk;
+    const std::uint64_t chunk_end = std::min(to - chunk * kChunkStride, sizeof(ChunkHeader) + head.length);
     if (within < sizeof(ChunkHeader)) {
       const std::uint64_t end = std::min<std::uint64_t>(chunk_end, sizeof(ChunkHeader));
-      out.add(reinterpret_cast<const std::byte*>(&header) + within, end - within);
+      out.add(reinterpret_cast<const std::byte*>(&head) + within, end - within);
       from += end - within;
     } else {
       const std::uint64_t start = chunk * kChunkBytes + within - sizeof(ChunkHeader);
@@ -164,7 +164,7 @@ std::size_t InitiatorStream::input_limit() const {
   if (in_reply) return reply_goes_to_user() && parser_.left() > kLongRead ? kShortInput : kInputBytes;
   if (!has_outstanding()) return kShortInput;
   const Slot& next = slot(tail_);
-  return next.op() == Op::kRead && next.length > kLongRead ? kShortInput : kInputBytes;
+  return next.op == Op::kRead && next.length > kLongRead ? kShortInput : kInputBytes;
 }
 
 std::size_t InitiatorStream::find_places(Gather& out) const {
@@ -223,7 +223,7 @@ Result<void> InitiatorStream::begin_reply() {
   if (reply.id - tail_ >= send_ - tail_) return malformed("a reply to no request", reply.id);
   const Slot& s = slot(reply.id);
   const bool is_awaited = s.state == State::kSent || s.state == State::kGivenUp;
-  if (!is_awaited || s.op() != reply.operation()) return malformed("a reply to another request", reply.id);
+  if (!is_awaited || s.op != reply.operation()) return malformed("a reply to another request", reply.id);
   if (reply.has_payload() && reply.length != s.length)
     return malformed("a reply of another length", reply.length);
   if (!retire_before(reply.id)) return malformed("a reply out of order", reply.id);
@@ -247,8 +247,14 @@ bool InitiatorStream::retire_before(std::uint32_t sequence) {
 
 void InitiatorStream::place(std::span<const std::byte> bytes) {
   if (!reply_goes_to_user()) return;
+  const std::span<const LocalPiece> to = pieces(reply_slot_);
+  if (to.size() == 1) {
+    std::memcpy(to.front().data + placed_, bytes.data(), bytes.size());
+    placed_ += static_cast<std::uint32_t>(bytes.size());
+    return;
+  }
   Gather places;
-  add_range(places, pieces(reply_slot_), placed_, placed_ + bytes.size());
+  add_range(places, to, placed_, placed_ + bytes.size());
   for (const iovec& part : places.parts()) {
     std::memcpy(part.iov_base, bytes.data(), part.iov_len);
     bytes = bytes.subspan(part.iov_len);
@@ -259,7 +265,7 @@ void InitiatorStream::place(std::span<const std::byte> bytes) {
 void InitiatorStream::end_reply(ErrorCode status) {
   Slot& s = slot(reply_slot_);
   if (s.state == State::kSent) {
-    const std::uint32_t length = is_atomic(s.op()) ? 8 : s.length;
+    const std::uint32_t length = is_atomic(s.op) ? 8 : s.length;
     complete(s, status, parser_.reply().value, status == ErrorCode::kOk ? length : 0);
   }
   s.state = State::kRetired;

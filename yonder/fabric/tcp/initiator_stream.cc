@@ -21,6 +21,7 @@ InitiatorStream::InitiatorStream(const Options& options, Account& account, Finis
       finished_(finished),
       mask_(ring_mask(options.limits.depth)),
       slots_(std::size_t{mask_} + 1),
+      headers_(slots_.size()),
       pieces_(std::make_unique_for_overwrite<LocalPiece[]>(slots_.size() * kMaxPieces)),
       inlined_(std::make_unique_for_overwrite<std::byte[]>(slots_.size() * options.limits.max_inline)),
       input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)) {}
@@ -51,9 +52,8 @@ void InitiatorStream::take(const WorkRequest& request, Instant now) {
   ++account_.requests;
   const ErrorCode refused = check_request(request, options_.limits);
   if (refused != ErrorCode::kOk) {
-    Slot slot{.user_data = request.user_data, .flags = request.flags};
-    slot.header.op = static_cast<std::uint8_t>(request.op);
-    return complete(slot, refused, 0, 0);
+    return complete({.user_data = request.user_data, .op = request.op, .flags = request.flags}, refused, 0,
+                    0);
   }
   fill(request, now);
   earliest_ = std::min(earliest_, slot(head_).deadline);
@@ -66,19 +66,21 @@ void InitiatorStream::fill(const WorkRequest& request, Instant now) {
   slot.deadline = deadline_of(request, now).instant();
   slot.length = static_cast<std::uint32_t>(local_bytes(request));
   slot.flags = request.flags;
+  slot.op = request.op;
   slot.state = State::kQueued;
-  slot.header = {
-      .op = static_cast<std::uint8_t>(request.op),
-      .flags = has(request.flags, RequestFlags::kUnsignalled) ? kWireUnsignalled : std::uint16_t{0},
-      .id = head_,
-      .length = slot.length,
-      .key = request.remote.key.value,
-      .offset = request.remote.offset,
-      .operand = request.operand,
-      .compare = request.compare,
-      .tenant = options_.identity.tenant.value(),
-      .immediate = request.immediate,
-      .epoch = options_.identity.epoch.value()};
+  // Field by field in place: magic and version never change.
+  RequestHeader& out = header(head_);
+  out.op = static_cast<std::uint8_t>(request.op);
+  out.flags = has(request.flags, RequestFlags::kUnsignalled) ? kWireUnsignalled : std::uint16_t{0};
+  out.id = head_;
+  out.length = slot.length;
+  out.key = request.remote.key.value;
+  out.offset = request.remote.offset;
+  out.operand = request.operand;
+  out.compare = request.compare;
+  out.tenant = options_.identity.tenant.value();
+  out.immediate = request.immediate;
+  out.epoch = options_.identity.epoch.value();
   slot.last_chunk.length = (slot.length - 1) % kChunkBytes + 1;
   slot.piece_count = static_cast<std::uint8_t>(request.local.size());
   LocalPiece* pieces = &pieces_[std::size_t{head_ & mask_} * kMaxPieces];
@@ -104,14 +106,17 @@ void InitiatorStream::complete(const Slot& slot, ErrorCode status, std::uint64_t
     --account_.requests;
     return;
   }
-  finished_.push({.completion = {.user_data = slot.user_data,
-                                 .value = value,
-                                 .endpoint = options_.endpoint,
-                                 .length = length,
-                                 .status = status,
-                                 .op = slot.op(),
-                                 .flags = slot.flags},
-                  .account = &account_});
+  Finished& finished = finished_.push();
+  finished.account = &account_;
+  Completion& completion = finished.completion;
+  completion.user_data = slot.user_data;
+  completion.value = value;
+  completion.endpoint = options_.endpoint;
+  completion.length = length;
+  completion.immediate = 0;
+  completion.status = status;
+  completion.op = slot.op;
+  completion.flags = slot.flags;
 }
 
 bool InitiatorStream::expire(Instant now) {

@@ -119,11 +119,13 @@ void TcpQueue::attend() {
 void TcpQueue::progress_directly(Instant now) {
   const bool look_at_idle = ++rounds_ % kIdleLook == 0;
   for (TcpEndpoint* endpoint : endpoints_) {
-    if (look_at_idle || endpoint->has_outstanding()) endpoint->progress(now);
+    if (!look_at_idle && !endpoint->has_outstanding()) continue;
+    if (endpoint->progress(now)) endpoint->disarm();
   }
 }
 
 void TcpQueue::progress_ready(Instant now) {
+  for (TcpEndpoint* endpoint : endpoints_) endpoint->arm();
   std::array<os::EpollEvent, 64> events;
   const auto ready = epoll_.wait(events, Deadline::at(Instant::from_ns(1)));
   if (!ready) return;
@@ -141,18 +143,15 @@ void TcpQueue::expire(Instant now) {
 // ---------------------------------------------------------------- polling
 
 // Gives back what the completion had reserved.
-Completion TcpQueue::settle(const Finished& finished) {
+void TcpQueue::settle(const Finished& finished) {
   Account* account = finished.account;
-  if (account != nullptr) {
-    const bool is_receive =
-        finished.completion.op == Op::kReceive || finished.completion.op == Op::kReceiveImm;
-    --(is_receive ? account->receives : account->requests);
-    if (account->closed) {
-      const std::lock_guard lock(mutex_);
-      free_if_settled(account);
-    }
+  if (account == nullptr) return;
+  const bool is_receive = finished.completion.op == Op::kReceive || finished.completion.op == Op::kReceiveImm;
+  --(is_receive ? account->receives : account->requests);
+  if (account->closed) [[unlikely]] {
+    const std::lock_guard lock(mutex_);
+    free_if_settled(account);
   }
-  return finished.completion;
 }
 
 std::size_t TcpQueue::take_arrivals(std::span<Completion> out) {
@@ -164,7 +163,8 @@ std::size_t TcpQueue::take_arrivals(std::span<Completion> out) {
       if (!group_->arrivals().has_any()) break;
       arrived = group_->arrivals().pop();
     }
-    out[count++] = settle(arrived);
+    out[count++] = arrived.completion;
+    settle(arrived);
   }
   return count;
 }
@@ -172,7 +172,11 @@ std::size_t TcpQueue::take_arrivals(std::span<Completion> out) {
 std::size_t TcpQueue::do_poll(std::span<Completion> out) {
   if (finished_.empty() || out.size() > 1) progress(clock_.now());
   std::size_t count = 0;
-  while (count < out.size() && !finished_.empty()) out[count++] = settle(finished_.pop());
+  while (count < out.size() && !finished_.empty()) {
+    const Finished& finished = finished_.pop();
+    out[count++] = finished.completion;
+    settle(finished);
+  }
   if (group_->arrivals().has_any()) count += take_arrivals(out.subspan(count));
   return count;
 }
@@ -201,10 +205,10 @@ void TcpQueue::sleep(Deadline deadline) {
   // After lying down, look once more: what was rung before is seen here.
   if (quiet && !is_ready() && !group_->has_news()) {
     Instant until = std::min(deadline.instant(), earliest_);
-    for (TcpEndpoint* endpoint : endpoints_) endpoint->update_interest();
+    for (TcpEndpoint* endpoint : endpoints_) endpoint->arm();
     if (!group_->is_empty()) {
       const std::lock_guard lock(group_->mutex());
-      group_->look_around();
+      group_->prepare_to_sleep();
       until = group_->wants_turn() ? Instant::from_ns(1) : std::min(until, group_->next_timer());
     }
     std::array<os::EpollEvent, 1> event;

@@ -1,5 +1,8 @@
 #include "yonder/fabric/tcp/internal/service.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -10,6 +13,9 @@
 namespace yonder::fabric::tcp {
 namespace {
 
+// At least so many looks before sleeping: time that passed while another thread
+// had our core was not spent waiting.
+constexpr int kSpinRounds = 100;
 constexpr std::uint64_t kBellToken = 0;
 constexpr std::uint64_t kGroupToken = 1;
 // Nothing in the service needs a wake-up earlier than asked for; this only bounds
@@ -41,17 +47,29 @@ Service::~Service() {
   YONDER_CHECK(groups_.empty(), "a completion queue outlives its fabric");
 }
 
+Result<void> Service::keep_on(unsigned cpu) {
+  cpu_set_t only;
+  CPU_ZERO(&only);
+  if (cpu < CPU_SETSIZE) CPU_SET(cpu, &only);
+  if (const int error = ::pthread_setaffinity_np(thread_.native_handle(), sizeof only, &only); error != 0)
+    return fail(ErrorCode::kInvalidArgument, "keep the service thread on a core", error);
+  return {};
+}
+
 // ---------------------------------------------------------------- the thread
 
 void Service::loop() {
   Instant last_work = os::SteadyClock::read();
+  int idle_rounds = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
-    Instant now = os::SteadyClock::read();
+    const Instant now = os::SteadyClock::read();
     if (serve(now)) {
       last_work = now;
-    } else if (now - last_work > kSpin) {
+      idle_rounds = 0;
+    } else if (++idle_rounds >= kSpinRounds && now - last_work > kSpin) {
       sleep(now);
       last_work = os::SteadyClock::read();
+      idle_rounds = 0;
     }
   }
 }
@@ -80,7 +98,7 @@ Deadline Service::wake_up_time(Instant now) {
   for (const auto& group : known_groups_) {
     if (group->is_empty() || group->attention().is_applications()) continue;
     const std::lock_guard lock(group->mutex());
-    group->look_around();
+    group->prepare_to_sleep();
     until = std::min(until, group->next_timer());
   }
   return Deadline::at(std::max(until, Instant::from_ns(1)));
@@ -199,7 +217,7 @@ void Service::hand_to_application(StreamGroup& group) {
     const std::lock_guard lock(group.mutex());
     (void)epoll_.modify(group.fd(), 0, kGroupToken);
     group.attention().set_applications(true);
-    group.look_around();
+    group.prepare_to_sleep();
   }
   ask_for_ticks();
 }
@@ -208,7 +226,7 @@ void Service::take_from_application(StreamGroup& group) {
   const std::lock_guard lock(group.mutex());
   (void)epoll_.modify(group.fd(), os::kEpollReadable, kGroupToken);
   group.attention().set_applications(false);
-  group.look_around();
+  group.prepare_to_sleep();
 }
 
 void Service::start_ticking() {

@@ -34,7 +34,6 @@ Result<StreamId> StreamGroup::add(std::unique_ptr<TargetStream> stream) {
   slot.stream = std::move(stream);
   slot.interest = os::kEpollReadable;
   count_.fetch_add(1, std::memory_order_relaxed);
-  note_busy(index);
   // Bytes may have come with the hand-shake and lie in the TLS layer.
   if (slot.stream->transport().has_buffered()) timer_ = Instant();
   return id;
@@ -85,27 +84,54 @@ bool StreamGroup::serve(std::uint32_t index, Instant now) {
     return true;
   }
   if (!had_arrivals && arrivals_.has_any()) bell_->ring();
-  update_interest(slot, index);
+  if (!is_busy(index)) arm(index);
   timer_ = std::min(timer_, slot.stream->next_timer());
   return *worked;
 }
 
-void StreamGroup::update_interest(Slot& slot, std::uint32_t index) {
+bool StreamGroup::is_busy(std::uint32_t slot) const { return std::ranges::find(busy_, slot) != busy_.end(); }
+
+void StreamGroup::arm(std::uint32_t index) {
+  const TargetStream& stream = *slots_[index].stream;
   // While we do not read, the end of the stream must be asked for.
-  const std::uint32_t interest = (slot.stream->wants_read() ? os::kEpollReadable : os::kEpollPeerClosed) |
-                                 (slot.stream->wants_write() ? os::kEpollWritable : 0u);
+  set_interest(index, (stream.wants_read() ? os::kEpollReadable : os::kEpollPeerClosed) |
+                          (stream.wants_write() ? os::kEpollWritable : 0u));
+}
+
+// A disarmed stream is taken out altogether: as long as it is in, the kernel
+// calls epoll for every packet.
+void StreamGroup::set_interest(std::uint32_t index, std::uint32_t interest) {
+  Slot& slot = slots_[index];
   if (interest == slot.interest) return;
-  // It cannot fail for a descriptor that was added; a peer could not cause it.
-  (void)epoll_.modify(slot.stream->transport().socket().fd(), interest,
-                      token_of({.slot = index, .use = slot.use}));
+  const os::Fd& fd = slot.stream->transport().socket().fd();
+  const std::uint64_t token = token_of({.slot = index, .use = slot.use});
+  Result<void> changed;
+  if (interest == 0) {
+    changed = epoll_.remove(fd);
+  } else if (slot.interest == 0) {
+    changed = epoll_.add(fd, interest, token);
+  } else {
+    changed = epoll_.modify(fd, interest, token);
+  }
+  // Out of memory for the entry: the stream would never be served again.
+  if (!changed) slot.stream->transport().socket().shut_down();
   slot.interest = interest;
 }
 
 void StreamGroup::note_busy(std::uint32_t slot) {
-  if (std::ranges::find(busy_, slot) != busy_.end()) return;
+  if (is_busy(slot)) return;
+  if (busy_[next_busy_] != kNone) arm(busy_[next_busy_]);
   busy_[next_busy_] = slot;
   in_vain_[next_busy_] = 0;
   next_busy_ = (next_busy_ + 1) % kBusy;
+  set_interest(slot, 0);
+}
+
+void StreamGroup::prepare_to_sleep() {
+  for (std::uint32_t& slot : busy_) {
+    if (slot != kNone) arm(std::exchange(slot, kNone));
+  }
+  rounds_ = 0;
 }
 
 bool StreamGroup::serve_busy(Instant now) {
@@ -116,7 +142,7 @@ bool StreamGroup::serve_busy(Instant now) {
       in_vain_[i] = 0;
       worked = true;
     } else if (++in_vain_[i] >= kPatience) {
-      busy_[i] = kNone;
+      arm(std::exchange(busy_[i], kNone));
     }
   }
   return worked;

@@ -114,9 +114,11 @@ Result<void> TargetStream::pump() {
         abort_payload();
         break;
       case FrameParser::Event::kMalformed:
+        touch_.end();
         return fail(ErrorCode::kMalformedFrame, "serve requests");
     }
   }
+  touch_.end();
   input_begin_ = input_end_ - input.size();
   return {};
 }
@@ -124,7 +126,6 @@ Result<void> TargetStream::pump() {
 // ---------------------------------------------------------------- requests
 
 void TargetStream::begin() {
-  request_ = parser_.request();
   done_bytes_ = 0;
   // relaxed: raise_epoch() promises only that requests which arrive later are
   // refused; the peer learns of the new epoch by other means.
@@ -144,9 +145,8 @@ void TargetStream::begin() {
 }
 
 void TargetStream::begin_read() {
-  ErrorCode why = ErrorCode::kOk;
-  const Binding::Touch touch = open_access(request_.length, why);
-  if (!touch) return reply(why);
+  const ErrorCode refused = open_access(request_.length);
+  if (refused != ErrorCode::kOk) return reply(refused);
   if (!is_chunked(request_.length) && output_.room() >= sizeof(ReplyHeader) + request_.length) {
     put_reply_header(ErrorCode::kOk, request_.length, 0);
     copy_from_shared(output_.append(request_.length), binding_->memory().data() + request_.offset,
@@ -163,7 +163,7 @@ bool TargetStream::answer_read() {
     if (!answer_long_read()) return false;
   } else {
     if (output_.room() < sizeof(ReplyHeader) + request_.length) return false;
-    if (const Binding::Touch touch = binding_->touch_again()) {
+    if (touch_again()) {
       put_reply_header(ErrorCode::kOk, request_.length, 0);
       copy_from_shared(output_.append(request_.length), binding_->memory().data() + request_.offset,
                        request_.length);
@@ -188,8 +188,7 @@ bool TargetStream::answer_long_read() {
     const std::size_t room = output_.room() < 2 * kReplyRoom ? 0 : output_.room() - 2 * kReplyRoom;
     const auto count = static_cast<std::uint32_t>(std::min<std::size_t>({left, kChunkBytes, room}));
     if (count < std::min(left, kSmallestChunk)) return false;
-    const Binding::Touch touch = binding_->touch_again();
-    if (!touch) {
+    if (!touch_again()) {
       put_chunk_header(ErrorCode::kRegionRevoked, 0);
       return true;
     }
@@ -204,18 +203,16 @@ void TargetStream::begin_write() {
   // Without an endpoint nobody could receive the immediate: nothing is written.
   if (request_.operation() == Op::kWriteImm && inbox_ == nullptr)
     return drop_payload(ErrorCode::kReceiverNotReady);
-  ErrorCode why = ErrorCode::kOk;
-  const Binding::Touch touch = open_access(request_.length, why);
-  if (!touch) return drop_payload(why);
+  const ErrorCode refused = open_access(request_.length);
+  if (refused != ErrorCode::kOk) return drop_payload(refused);
   hold_binding();
   writer_.start(binding_->memory().data() + request_.offset);
   phase_ = Phase::kStoring;
 }
 
 void TargetStream::begin_atomic() {
-  ErrorCode why = ErrorCode::kOk;
-  const Binding::Touch touch = open_access(8, why);
-  if (!touch) return reply(why);
+  const ErrorCode refused = open_access(8);
+  if (refused != ErrorCode::kOk) return reply(refused);
   std::byte* word = binding_->memory().data() + request_.offset;
   // Offsets were checked; the memory itself may have been registered askew.
   if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0) return reply(ErrorCode::kMisaligned);
@@ -265,7 +262,7 @@ void TargetStream::take_payload(std::span<const std::byte>& input) {
 
 void TargetStream::use_payload(std::span<const std::byte> bytes) {
   if (phase_ == Phase::kStoring) {
-    if (const Binding::Touch touch = binding_->touch_again()) {
+    if (touch_again()) {
       writer_.put(bytes, parser_.complete());
     } else {
       release_binding();
@@ -307,27 +304,32 @@ void TargetStream::drop_payload(ErrorCode why) {
 
 // ---------------------------------------------------------------- checks
 
-Binding::Touch TargetStream::find_binding(std::uint64_t key) {
+bool TargetStream::touch_for_new_request(std::uint64_t key) {
   if (binding_ != nullptr && binding_key_ == key) {
-    if (Binding::Touch touch = binding_->touch_for_new_request()) return touch;
+    // Held since an earlier request of this round: whoever revokes waits for us.
+    if (touch_) return true;
+    touch_ = binding_->touch_for_new_request();
+    if (touch_) return true;
   }
+  touch_.end();
   binding_ = context_.regions.find(key);
   binding_key_ = key;
-  return binding_ == nullptr ? Binding::Touch() : binding_->touch_for_new_request();
+  if (binding_ != nullptr) touch_ = binding_->touch_for_new_request();
+  return static_cast<bool>(touch_);
 }
 
-Binding::Touch TargetStream::open_access(std::uint64_t length, ErrorCode& why) {
-  Binding::Touch touch = find_binding(request_.key);
-  if (!touch) {
-    why = ErrorCode::kUnknownKey;
-  } else if (request_.tenant != tenant_.value() ||
-             (binding_->tenant().value() != 0 && binding_->tenant() != tenant_)) {
-    why = ErrorCode::kTenantDenied;
-  } else {
-    why = check_access(request_.operation(), request_.offset, length, binding_->memory().size(),
-                       binding_->rights());
-  }
-  return why == ErrorCode::kOk ? std::move(touch) : Binding::Touch();
+bool TargetStream::touch_again() {
+  if (!touch_) touch_ = binding_->touch_again();
+  return static_cast<bool>(touch_);
+}
+
+ErrorCode TargetStream::open_access(std::uint64_t length) {
+  if (!touch_for_new_request(request_.key)) return ErrorCode::kUnknownKey;
+  if (request_.tenant != tenant_.value() ||
+      (binding_->tenant().value() != 0 && binding_->tenant() != tenant_))
+    return ErrorCode::kTenantDenied;
+  return check_access(request_.operation(), request_.offset, length, binding_->memory().size(),
+                      binding_->rights());
 }
 
 void TargetStream::hold_binding() {
@@ -356,7 +358,7 @@ void TargetStream::put_reply_header(ErrorCode status, std::uint32_t length, std:
                            .id = request_.id,
                            .length = length,
                            .value = value};
-  std::memcpy(output_.append(sizeof header), &header, sizeof header);
+  header.encode(output_.append(sizeof header));
 }
 
 void TargetStream::put_chunk_header(ErrorCode status, std::uint32_t length) {

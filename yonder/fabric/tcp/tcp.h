@@ -14,7 +14,9 @@
 //
 // Concurrency: any thread. Lifetime: as Fabric.
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "yonder/base/result.h"
 #include "yonder/fabric/fabric.h"
@@ -24,9 +26,13 @@ namespace yonder::fabric::tcp {
 struct Options {
   // Seeds the jitter of reconnects; 0: from the system.
   std::uint64_t seed = 0;
+  // Keeps the service thread on this core. Where a polling application has a core
+  // to itself, this keeps the scheduler from putting both on one.
+  std::optional<unsigned> service_cpu;
 };
 
-// Starts the fabric's service thread. Errors: kResourceExhausted.
+// Starts the fabric's service thread. Errors: kResourceExhausted,
+// kInvalidArgument (no such core).
 Result<std::unique_ptr<Fabric>> open(const Options& options = {});
 
 }  // namespace yonder::fabric::tcp

@@ -173,6 +173,7 @@ void TcpListener::close() {
 Result<std::unique_ptr<Fabric>> open(const Options& options) {
   YONDER_TRY(process, secure_random_u64());
   YONDER_TRY(service, Service::start());
+  if (options.service_cpu) YONDER_TRY_VOID(service->keep_on(*options.service_cpu));
   const std::uint64_t seed = options.seed != 0 ? options.seed : process;
   return std::make_unique<TcpFabric>(std::move(service), process, seed);
 }

@@ -2,10 +2,11 @@
 // A binding: the memory a region's key stands for, until it is rebound or revoked.
 //
 // Every touch of the memory happens while a Touch is held, and a Touch is held
-// only across one bounded copy, never across a wait. So revocation is quick: it
-// marks the binding dead and waits for the copies that run at this moment. What
-// a half-done request keeps between copies is a reference to the binding, not to
-// its memory; its next touch fails.
+// only across a bounded piece of work (what one receive brought, at most a few
+// hundred KiB of copies), never across a wait. So revocation is quick: it marks
+// the binding dead and waits for the work that runs at this moment. What a
+// half-done request keeps afterwards is a reference to the binding, not to its
+// memory; its next touch fails.
 //
 //   state    | touch, new request | touch, request under way | retire  | kill
 //   ---------+--------------------+--------------------------+---------+------
@@ -38,10 +39,16 @@ class Binding {
    public:
     Touch() = default;
     Touch(Touch&& other) noexcept : binding_(std::exchange(other.binding_, nullptr)) {}
-    Touch& operator=(Touch&&) = delete;
-    ~Touch() {
+    Touch& operator=(Touch&& other) noexcept {
+      end();
+      binding_ = std::exchange(other.binding_, nullptr);
+      return *this;
+    }
+    ~Touch() { end(); }
+    void end() {
       // release: pairs with the acquire in kill(); our accesses are over.
-      if (binding_ != nullptr) binding_->state_.fetch_sub(1, std::memory_order_release);
+      if (binding_ != nullptr)
+        std::exchange(binding_, nullptr)->state_.fetch_sub(1, std::memory_order_release);
     }
     explicit operator bool() const { return binding_ != nullptr; }
 

@@ -50,13 +50,15 @@ class TcpEndpoint final : public Endpoint {
 
   // For the queue.
   bool has_outstanding() const { return requests_.has_outstanding(); }
-  void progress(Instant now);
+  // True if anything moved.
+  bool progress(Instant now);
   // Ends what is past its deadline; returns when to call again.
   Instant expire(Instant now);
   // The peer's stream was lost, or a new link is there.
   void take_news(Instant now);
-  // Before sleeping: the socket wakes us when it can take what waits.
-  void update_interest();
+  // The queue's epoll tells when there is something to do. / It is read directly.
+  void arm();
+  void disarm();
 
  private:
   // Where the service leaves the outcome of a dial.
@@ -71,6 +73,7 @@ class TcpEndpoint final : public Endpoint {
   void lose();
   void redial();
   void take_outcome();
+  void set_interest(std::uint32_t interest);
 
   Seat seat_;
   const Options options_;
@@ -78,7 +81,7 @@ class TcpEndpoint final : public Endpoint {
   Agreement agreement_;
   std::vector<std::byte> greeting_;
   EndpointState state_ = EndpointState::kReconnecting;
-  bool watches_write_ = false;
+  std::uint32_t interest_ = 0;        // As the queue's epoll knows it.
   std::shared_ptr<Mailbox> mailbox_;  // While dialling.
   Service::ErrandId dial_ = 0;
   std::uint64_t dials_ = 0;

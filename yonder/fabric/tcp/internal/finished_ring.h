@@ -16,14 +16,17 @@ class FinishedRing {
  public:
   explicit FinishedRing(std::size_t capacity) : ring_(capacity) {}
   bool empty() const { return count_ == 0; }
-  void push(const Finished& finished) {
+  // The new entry, to be filled by the caller, every field.
+  Finished& push() {
     YONDER_CHECK(count_ < ring_.size(), "completions are reserved before requests are taken");
-    std::size_t at = first_ + count_++;
-    ring_[at < ring_.size() ? at : at - ring_.size()] = finished;
+    if (count_ == 0) first_ = 0;  // Stays in the cache instead of wandering through the ring.
+    const std::size_t at = first_ + count_++;
+    return ring_[at < ring_.size() ? at : at - ring_.size()];
   }
-  Finished pop() {
+  // The oldest entry; stays valid until the next push().
+  const Finished& pop() {
     YONDER_CHECK(count_ != 0, "a completion is polled once");
-    const Finished finished = ring_[first_];
+    const Finished& finished = ring_[first_];
     if (++first_ == ring_.size()) first_ = 0;
     --count_;
     return finished;

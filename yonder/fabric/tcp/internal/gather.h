@@ -24,17 +24,25 @@ class Gather {
   std::size_t bytes() const { return bytes_; }
   std::span<const iovec> parts() const { return {parts_.data(), count_}; }
 
-  // Ignored when full: whoever sends less than it wanted comes back.
+  // Ignored when full: whoever sends less than it wanted comes back. Joined with
+  // the last part if it continues it, as neighbouring headers do: each part costs
+  // the kernel as much as a small header's bytes.
   void add(const void* data, std::size_t length) {
     if (is_full() || length == 0) return;
-    parts_[count_++] = {.iov_base = const_cast<void*>(data), .iov_len = length};
     bytes_ += length;
+    if (count_ != 0 && end_ == data) {
+      parts_[count_ - 1].iov_len += length;
+    } else {
+      parts_[count_++] = {.iov_base = const_cast<void*>(data), .iov_len = length};
+    }
+    end_ = static_cast<const std::byte*>(data) + length;
   }
 
  private:
   std::array<iovec, kParts> parts_;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
+  const void* end_ = nullptr;  // Of the last part.
 };
 
 // Adds bytes [from, to) of the concatenated pieces.

@@ -91,17 +91,16 @@ class InitiatorStream {
 
   enum class State : std::uint8_t { kQueued, kSent, kGivenUp, kRetired };
   struct Slot {
-    RequestHeader header;
     ChunkHeader last_chunk;
     std::uint64_t user_data = 0;
     Instant deadline;
     std::uint32_t length = 0;  // Bytes of the pieces.
+    Op op = Op::kRead;
     std::uint8_t piece_count = 0;
     RequestFlags flags = RequestFlags::kNone;
     State state = State::kRetired;
 
-    Op op() const { return header.operation(); }
-    bool sends_payload() const { return header.has_payload(); }
+    bool sends_payload() const { return op != Op::kRead && length != 0; }
   };
 
   // Posting.
@@ -140,6 +139,8 @@ class InitiatorStream {
 
   Slot& slot(std::uint32_t sequence) { return slots_[sequence & mask_]; }
   const Slot& slot(std::uint32_t sequence) const { return slots_[sequence & mask_]; }
+  RequestHeader& header(std::uint32_t sequence) { return headers_[sequence & mask_]; }
+  const RequestHeader& header(std::uint32_t sequence) const { return headers_[sequence & mask_]; }
   std::span<const LocalPiece> pieces(std::uint32_t sequence) const {
     return {&pieces_[std::size_t{sequence & mask_} * kMaxPieces], slot(sequence).piece_count};
   }
@@ -152,6 +153,7 @@ class InitiatorStream {
   // The ring: [tail_, head_) are in use; sequence numbers wrap.
   const std::uint32_t mask_;
   std::vector<Slot> slots_;
+  std::vector<RequestHeader> headers_;  // Apart, so that those of a doorbell are one piece.
   std::unique_ptr<LocalPiece[]> pieces_;
   std::unique_ptr<std::byte[]> inlined_;
   std::uint32_t tail_ = 0;

@@ -5,7 +5,8 @@
 // their reply sockets directly while there are few (kDirect), through epoll when
 // there are many, and serves the peers' requests on their other streams
 // (attention.h). wait() does the same for the queue's spin time and then sleeps
-// in epoll on all of it, and on the group's bell.
+// in epoll on all of it, and on the group's bell. Sockets that are read directly
+// are armed in epoll only for the sleep.
 //
 // Concurrency: as CompletionQueue; reserve(), release() and join() from any
 // thread. Lifetime: outlives its endpoints and seats (checked); outlived by the
@@ -79,7 +80,7 @@ class TcpQueue final : public CompletionQueue {
   void welcome_joining();
   void sleep(Deadline deadline);
   std::size_t take_arrivals(std::span<Completion> out);
-  Completion settle(const Finished& finished);
+  void settle(const Finished& finished);
   void free_if_settled(Account* account);
 
   Service& service_;

@@ -38,6 +38,8 @@ class Service final : public Watch {
   // Errors: kResourceExhausted (descriptors, threads).
   static Result<std::unique_ptr<Service>> start();
   ~Service();
+  // Errors: kInvalidArgument (no such core).
+  Result<void> keep_on(unsigned cpu);
 
   // The group of the passive connections; always the service's.
   const std::shared_ptr<StreamGroup>& passive_group() const { return passive_; }

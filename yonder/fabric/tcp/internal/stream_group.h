@@ -10,7 +10,9 @@
 // the service's own epoll.
 //
 // Busy streams are read directly, without asking epoll first, which saves a
-// system call per round trip; epoll finds the others every kDirectRounds.
+// system call per round trip; epoll finds the others every kDirectRounds. While a
+// stream is busy it is also disarmed in epoll, or each packet would pay for
+// putting it on the ready lists; prepare_to_sleep() arms them all.
 //
 // Concurrency: everything under mutex(), except fd(), arrivals().has_any(),
 // bell() and is_empty(). Lifetime: shared by its queue and the service.
@@ -74,8 +76,9 @@ class StreamGroup {
   // Serves what is busy, and now and then everything that is ready. True if
   // anything was done.
   bool progress(Instant now);
-  // The next progress() asks epoll: after a sleep on fd().
-  void look_around() { rounds_ = 0; }
+  // Before anybody sleeps on fd(): it becomes readable when there is something to
+  // do, and the next progress() asks it.
+  void prepare_to_sleep();
   // True if progress() should be called again without sleeping.
   bool wants_turn() const;
   Attention& attention() { return attention_; }
@@ -89,7 +92,7 @@ class StreamGroup {
     std::uint32_t interest = 0;
   };
   static constexpr std::size_t kBusy = 4;
-  static constexpr unsigned kDirectRounds = 8;
+  static constexpr unsigned kDirectRounds = 16;
   // Looks in vain, about 20 us of spinning, after which a stream is not busy.
   static constexpr unsigned kPatience = 64;
   static constexpr std::uint32_t kNone = UINT32_MAX;
@@ -99,7 +102,9 @@ class StreamGroup {
   bool serve_ready(Instant now);
   bool serve_due(Instant now, bool receives_came);
   void lose(std::uint32_t slot, const Error& why);
-  void update_interest(Slot& slot, std::uint32_t index);
+  bool is_busy(std::uint32_t slot) const;
+  void arm(std::uint32_t slot);
+  void set_interest(std::uint32_t slot, std::uint32_t interest);
   TargetStream* find(StreamId id);
   void note_busy(std::uint32_t slot);
   void free_slot(std::uint32_t slot);

@@ -119,9 +119,11 @@ class TargetStream {
   void await_receive();
   void drop_payload(ErrorCode why);
 
-  // The checks of the target side. An empty Touch comes with its reason.
-  Binding::Touch open_access(std::uint64_t length, ErrorCode& why);
-  Binding::Touch find_binding(std::uint64_t key);
+  // The checks of the target side. After kOk the memory may be used until the end
+  // of pump().
+  ErrorCode open_access(std::uint64_t length);
+  bool touch_for_new_request(std::uint64_t key);
+  bool touch_again();
 
   void reply(ErrorCode status, std::uint64_t value = 0);
   void put_reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value);
@@ -148,10 +150,11 @@ class TargetStream {
 
   // The request under way.
   Phase phase_ = Phase::kNextRequest;
-  RequestHeader request_;
+  const RequestHeader& request_ = parser_.request();
   ErrorCode status_ = ErrorCode::kOk;  // What to answer after the payload.
   std::shared_ptr<Binding> binding_;   // Of the last key used.
   std::uint64_t binding_key_ = 0;
+  Binding::Touch touch_;          // Of binding_; held while pump() runs, for all its requests.
   bool holds_request_ = false;    // begin_request() was called on binding_.
   bool answered_header_ = false;  // Of a long read.
   std::uint32_t done_bytes_ = 0;

@@ -32,6 +32,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "yonder/base/error.h"
 #include "yonder/fabric/types.h"
@@ -89,6 +90,16 @@ struct ReplyHeader {
   ErrorCode code() const { return static_cast<ErrorCode>(status); }
   bool is_valid() const;
   bool has_payload() const { return length != 0; }
+  // To any address, in whole words: a struct filled field by field and then
+  // copied would wait for its own small stores, once per reply.
+  void encode(std::byte* out) const {
+    const std::uint64_t words[] = {std::uint64_t{magic} | std::uint64_t{version} << 16 |
+                                       std::uint64_t{op} << 24 | std::uint64_t{status} << 32 |
+                                       std::uint64_t{zero} << 48,
+                                   std::uint64_t{id} | std::uint64_t{length} << 32, value};
+    static_assert(sizeof words == 24);
+    for (std::size_t i = 0; i < 3; ++i) std::memcpy(out + 8 * i, &words[i], 8);
+  }
 };
 static_assert(sizeof(ReplyHeader) == 24);
 static_assert(offsetof(ReplyHeader, op) == offsetof(RequestHeader, op), "the kind is found before the size");
