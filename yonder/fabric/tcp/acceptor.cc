@@ -12,8 +12,6 @@
 namespace yonder::fabric::tcp {
 namespace {
 
-// How long a client may take from its first byte to its second stream.
-constexpr Duration kHandshakeTimeout = std::chrono::seconds(5);
 // How long to leave the backlog alone when descriptors have run out.
 constexpr Duration kPause = std::chrono::milliseconds(100);
 // Clients taken per step, so that a storm of them does not hold up the others.
@@ -81,7 +79,7 @@ void Acceptor::admit(os::Socket socket, Instant now) {
   auto transport = make_transport(std::move(socket), tls_.get(), {});
   if (!transport) return;
   context_.start(std::make_unique<Greeter>(shared_from_this(), std::move(*transport), context_.watch,
-                                           now + kHandshakeTimeout));
+                                           now + context_.handshake_timeout));
 }
 
 // ---------------------------------------------------------------- hand-shakes
@@ -112,7 +110,8 @@ ListenerPreface Acceptor::judge(const OpenerPreface& preface, std::shared_ptr<vo
 Result<void> Acceptor::welcome(Welcome guest, Instant now) {
   if (is_closed()) return fail(ErrorCode::kClosed, "accept a connection");
   if (options_.passive) return serve_passively(std::move(guest));
-  halves_.emplace(guest.ticket, Half{.guest = std::move(guest), .deadline = now + kHandshakeTimeout});
+  halves_.emplace(guest.ticket,
+                  Half{.guest = std::move(guest), .deadline = now + context_.handshake_timeout});
   return {};
 }
 

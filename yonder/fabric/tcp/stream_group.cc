@@ -84,15 +84,17 @@ bool StreamGroup::serve(std::uint32_t index, Instant now) {
     return true;
   }
   if (!had_arrivals && arrivals_.has_any()) bell_->ring();
-  if (!is_busy(index)) arm(index);
+  if (!is_busy(index)) leave_to_epoll(index);
   timer_ = std::min(timer_, slot.stream->next_timer());
   return *worked;
 }
 
 bool StreamGroup::is_busy(std::uint32_t slot) const { return std::ranges::find(busy_, slot) != busy_.end(); }
 
-void StreamGroup::arm(std::uint32_t index) {
+void StreamGroup::leave_to_epoll(std::uint32_t index) {
   const TargetStream& stream = *slots_[index].stream;
+  // What it could do at once no event will tell: look at it soon.
+  if (stream.wants_turn()) timer_ = Instant();
   // While we do not read, the end of the stream must be asked for.
   set_interest(index, (stream.wants_read() ? os::kEpollReadable : os::kEpollPeerClosed) |
                           (stream.wants_write() ? os::kEpollWritable : 0u));
@@ -120,7 +122,7 @@ void StreamGroup::set_interest(std::uint32_t index, std::uint32_t interest) {
 
 void StreamGroup::note_busy(std::uint32_t slot) {
   if (is_busy(slot)) return;
-  if (busy_[next_busy_] != kNone) arm(busy_[next_busy_]);
+  if (busy_[next_busy_] != kNone) leave_to_epoll(busy_[next_busy_]);
   busy_[next_busy_] = slot;
   in_vain_[next_busy_] = 0;
   next_busy_ = (next_busy_ + 1) % kBusy;
@@ -129,7 +131,7 @@ void StreamGroup::note_busy(std::uint32_t slot) {
 
 void StreamGroup::prepare_to_sleep() {
   for (std::uint32_t& slot : busy_) {
-    if (slot != kNone) arm(std::exchange(slot, kNone));
+    if (slot != kNone) leave_to_epoll(std::exchange(slot, kNone));
   }
   rounds_ = 0;
 }
@@ -142,7 +144,7 @@ bool StreamGroup::serve_busy(Instant now) {
       in_vain_[i] = 0;
       worked = true;
     } else if (++in_vain_[i] >= kPatience) {
-      arm(std::exchange(busy_[i], kNone));
+      leave_to_epoll(std::exchange(busy_[i], kNone));
     }
   }
   return worked;
@@ -177,7 +179,7 @@ bool StreamGroup::serve_due(Instant now, bool receives_came) {
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].stream == nullptr) continue;
     const TargetStream& stream = *slots_[i].stream;
-    if (stream.next_timer() <= now || stream.transport().has_buffered() ||
+    if (stream.next_timer() <= now || stream.wants_turn() || stream.transport().has_buffered() ||
         (receives_came && stream.awaits_receive())) {
       worked |= serve(i, now);
     } else {
@@ -199,8 +201,9 @@ bool StreamGroup::progress(Instant now) {
 }
 
 bool StreamGroup::wants_turn() const {
-  return std::ranges::any_of(
-      busy_, [this](std::uint32_t slot) { return slot != kNone && slots_[slot].stream->wants_turn(); });
+  return timer_ == Instant() || std::ranges::any_of(busy_, [this](std::uint32_t slot) {
+           return slot != kNone && slots_[slot].stream->wants_turn();
+         });
 }
 
 Instant StreamGroup::next_timer() const { return timer_; }

@@ -36,9 +36,11 @@ TargetStream::~TargetStream() {
 
 Result<bool> TargetStream::progress(Instant now) {
   now_ = now;
-  if (last_progress_ == Instant()) last_progress_ = now;
+  // The clock of a stall starts when we begin to wait for the peer.
+  if (!waits_for_peer()) last_progress_ = now;
   again_ = false;
   YONDER_TRY(worked, flush());
+  advanced_ = worked;
   YONDER_TRY_VOID(pump());
   for (int i = 0; i < kReadsPerTurn && !is_blocked(); ++i) {
     YONDER_TRY(received, receive());
@@ -49,8 +51,12 @@ Result<bool> TargetStream::progress(Instant now) {
   }
   YONDER_TRY(sent, flush());
   worked |= sent;
-  if (worked) last_progress_ = now;
-  if (waits_for_peer() && now - last_progress_ > kStallTimeout)
+  // Bytes of a header alone are no progress: they could drip in for ever.
+  if (std::exchange(advanced_, false) || sent) last_progress_ = now;
+  // A long answer goes on as soon as there is room, which no event would tell us
+  // if the socket has taken everything.
+  again_ |= phase_ == Phase::kAnsweringRead && !wants_write();
+  if (waits_for_peer() && now - last_progress_ > context_.stall_timeout)
     return fail(ErrorCode::kPeerTooSlow, "the peer stopped in the middle");
   return worked;
 }
@@ -87,7 +93,7 @@ bool TargetStream::is_blocked() const {
 
 Instant TargetStream::next_timer() const {
   if (phase_ == Phase::kAwaitingReceive) return receive_deadline_;
-  if (waits_for_peer()) return last_progress_ + kStallTimeout;
+  if (waits_for_peer()) return last_progress_ + context_.stall_timeout;
   return Instant::from_ns(INT64_MAX);
 }
 
@@ -103,7 +109,7 @@ Result<void> TargetStream::pump() {
     switch (parser_.next(input)) {
       case FrameParser::Event::kNeedMore:
         more = false;
-        break;
+        continue;
       case FrameParser::Event::kHeader:
         begin();
         break;
@@ -117,6 +123,7 @@ Result<void> TargetStream::pump() {
         touch_.end();
         return fail(ErrorCode::kMalformedFrame, "serve requests");
     }
+    advanced_ = true;
   }
   touch_.end();
   input_begin_ = input_end_ - input.size();

@@ -13,6 +13,7 @@
 namespace yonder::fabric::tcp {
 namespace {
 
+constexpr Duration kStall = std::chrono::seconds(10);
 constexpr std::uint32_t kLong = 5 * kChunkBytes + 123;
 
 class TargetStreamTest : public ::testing::Test {
@@ -24,9 +25,10 @@ class TargetStreamTest : public ::testing::Test {
   }
 
   std::unique_ptr<TargetStream> make_stream(std::shared_ptr<Inbox> inbox) {
-    return std::make_unique<TargetStream>(std::make_unique<TestTransport>(wire_),
-                                          TargetContext{.regions = regions_, .epoch = epoch_}, TenantId{0},
-                                          std::move(inbox));
+    return std::make_unique<TargetStream>(
+        std::make_unique<TestTransport>(wire_),
+        TargetContext{.regions = regions_, .epoch = epoch_, .stall_timeout = kStall}, TenantId{0},
+        std::move(inbox));
   }
   RequestHeader header(Op op, std::uint32_t length, std::uint64_t offset = 0) {
     return {.op = static_cast<std::uint8_t>(op),
@@ -98,8 +100,8 @@ TEST_F(TargetStreamTest, DropsAPeerThatDoesNotTakeItsAnswers) {
   wire_.room = 0;
   wire_.put_struct(header(Op::kRead, 64));
   ASSERT_TRUE(progress());
-  EXPECT_EQ(stream_->next_timer(), now_ + TargetStream::kStallTimeout);
-  now_ = now_ + TargetStream::kStallTimeout + std::chrono::milliseconds(1);
+  EXPECT_EQ(stream_->next_timer(), now_ + kStall);
+  now_ = now_ + kStall + std::chrono::milliseconds(1);
   const auto over = progress();
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error(), ErrorCode::kPeerTooSlow);
@@ -107,12 +109,12 @@ TEST_F(TargetStreamTest, DropsAPeerThatDoesNotTakeItsAnswers) {
 
 TEST_F(TargetStreamTest, DropsAPeerThatStopsInTheMiddleOfAFrameButNotAnIdleOne) {
   ASSERT_TRUE(progress());
-  now_ = now_ + 10 * TargetStream::kStallTimeout;
+  now_ = now_ + 10 * kStall;
   ASSERT_TRUE(progress()) << "an idle peer may stay for ever";
   const RequestHeader request = header(Op::kRead, 64);
   wire_.put(std::as_bytes(std::span(&request, 1)).first(10));
   ASSERT_TRUE(progress());
-  now_ = now_ + TargetStream::kStallTimeout + std::chrono::milliseconds(1);
+  now_ = now_ + kStall + std::chrono::milliseconds(1);
   const auto over = progress();
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error(), ErrorCode::kPeerTooSlow);
@@ -124,6 +126,15 @@ TEST_F(TargetStreamTest, EndsAtGarbage) {
   const auto over = progress();
   ASSERT_FALSE(over);
   EXPECT_EQ(over.error(), ErrorCode::kMalformedFrame);
+}
+
+TEST_F(TargetStreamTest, AsksForItsTurnWhileALongAnswerCouldGoOn) {
+  wire_.put_struct(header(Op::kRead, kLong));
+  ASSERT_TRUE(progress());
+  ASSERT_FALSE(stream_->wants_write()) << "the socket took everything: no event will come";
+  EXPECT_TRUE(stream_->wants_turn());
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(progress());
+  EXPECT_FALSE(stream_->wants_turn());
 }
 
 TEST_F(TargetStreamTest, AnswersALongReadInChunks) {

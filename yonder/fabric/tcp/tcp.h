@@ -29,6 +29,10 @@ struct Options {
   // Keeps the service thread on this core. Where a polling application has a core
   // to itself, this keeps the scheduler from putting both on one.
   std::optional<unsigned> service_cpu;
+  // How long a client may take from its first byte to its second stream.
+  Duration handshake_timeout = std::chrono::seconds(5);
+  // How long a peer may stop in the middle of a frame, or not take its answers.
+  Duration stall_timeout = std::chrono::seconds(10);
 };
 
 // Starts the fabric's service thread. Errors: kResourceExhausted,

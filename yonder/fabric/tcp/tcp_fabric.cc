@@ -13,7 +13,6 @@
 #include "yonder/fabric/tcp/internal/queue.h"
 #include "yonder/fabric/tcp/internal/receive_queue.h"
 #include "yonder/fabric/tcp/internal/settings.h"
-#include "yonder/fabric/tcp/tcp.h"
 
 namespace yonder::fabric::tcp {
 namespace {
@@ -104,13 +103,13 @@ Result<std::unique_ptr<Endpoint>> TcpFabric::connect(const ConnectOptions& optio
   YONDER_TRY(seat, Seat::take(static_cast<TcpQueue&>(queue), id, options.endpoint));
   const auto first = std::make_shared<FirstLink>();
   const Service::ErrandId dial =
-      service_->run(std::make_shared<Dial>(target, Dial::Again::kNo, seed_ ^ id.value(), *service_,
+      service_->run(std::make_shared<Dial>(target, Dial::Again::kNo, options_.seed ^ id.value(), *service_,
                                            [first](Result<Link> link) { first->put(std::move(link)); }));
   Result<Link> link = first->await(options.connect_timeout + kDialSlack);
   service_->cancel(dial);
   if (!link) return std::unexpected(link.error());
   std::optional<Redial> redial;
-  if (options.reconnect) redial = Redial{.target = target, .seed = seed_ ^ id.value()};
+  if (options.reconnect) redial = Redial{.target = target, .seed = options_.seed ^ id.value()};
   auto endpoint = std::make_unique<TcpEndpoint>(
       std::move(seat),
       TcpEndpoint::Options{.context = target_context(), .identity = options.identity, .redial = redial});
@@ -129,6 +128,7 @@ Acceptor::Context TcpFabric::acceptor_context() {
   return {.target = target_context(),
           .passive_group = service_->passive_group(),
           .process = process_,
+          .handshake_timeout = options_.handshake_timeout,
           .watch = *service_,
           .start = [this](std::unique_ptr<Errand> errand) { service_->run_locked(std::move(errand)); },
           .next_endpoint_id = [this] { return next_endpoint_id(); },
@@ -174,8 +174,9 @@ Result<std::unique_ptr<Fabric>> open(const Options& options) {
   YONDER_TRY(process, secure_random_u64());
   YONDER_TRY(service, Service::start());
   if (options.service_cpu) YONDER_TRY_VOID(service->keep_on(*options.service_cpu));
-  const std::uint64_t seed = options.seed != 0 ? options.seed : process;
-  return std::make_unique<TcpFabric>(std::move(service), process, seed);
+  Options complete = options;
+  if (complete.seed == 0) complete.seed = process;
+  return std::make_unique<TcpFabric>(std::move(service), process, complete);
 }
 
 }  // namespace yonder::fabric::tcp

@@ -56,6 +56,7 @@ class Acceptor final : public Errand, public std::enable_shared_from_this<Accept
     TargetContext target;
     std::shared_ptr<StreamGroup> passive_group;
     std::uint64_t process;
+    Duration handshake_timeout;
     Watch& watch;
     // Hands a new errand to the service; under its lock.
     std::function<void(std::unique_ptr<Errand>)> start;

@@ -103,7 +103,7 @@ class StreamGroup {
   bool serve_due(Instant now, bool receives_came);
   void lose(std::uint32_t slot, const Error& why);
   bool is_busy(std::uint32_t slot) const;
-  void arm(std::uint32_t slot);
+  void leave_to_epoll(std::uint32_t slot);
   void set_interest(std::uint32_t slot, std::uint32_t interest);
   TargetStream* find(StreamId id);
   void note_busy(std::uint32_t slot);

@@ -11,7 +11,7 @@
 //     that kReceiverNotReady still arrives within the peer's deadline);
 //   - a long read is being answered, one chunk per free piece of output.
 // A peer that stops in the middle of a frame, or does not take its answers, for
-// kStallTimeout is dropped.
+// the stall timeout is dropped; so is one whose header drips in.
 //
 //   phase             | leaves when                       | to
 //   ------------------+-----------------------------------+--------------------
@@ -49,6 +49,8 @@ namespace yonder::fabric::tcp {
 struct TargetContext {
   const RegionTable& regions;
   const std::atomic<std::uint64_t>& epoch;
+  // How long a peer may stop in the middle of a frame, or not take its answers.
+  Duration stall_timeout = std::chrono::seconds(10);
 };
 
 class TargetStream {
@@ -56,7 +58,6 @@ class TargetStream {
   static constexpr std::size_t kInputBytes = 128 * 1024;
   // Room for two chunks: one on its way to the peer, one being made.
   static constexpr std::size_t kOutputBytes = 2 * (kChunkBytes + 4096);
-  static constexpr Duration kStallTimeout = std::chrono::seconds(10);
 
   // `inbox` is null for a passive connection: messages are then refused.
   TargetStream(std::unique_ptr<Transport> transport, const TargetContext& context, TenantId tenant,
@@ -145,7 +146,8 @@ class TargetStream {
   std::size_t input_end_ = 0;
   OutputBuffer output_{kOutputBytes};
   bool again_ = false;
-  Instant now_;  // Of the current progress().
+  bool advanced_ = false;  // Since it was cleared: a header was completed, or payload moved.
+  Instant now_;            // Of the current progress().
   Instant last_progress_;
 
   // The request under way.

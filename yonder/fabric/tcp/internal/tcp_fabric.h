@@ -12,14 +12,16 @@
 #include "yonder/fabric/tcp/internal/acceptor.h"
 #include "yonder/fabric/tcp/internal/region_table.h"
 #include "yonder/fabric/tcp/internal/service.h"
+#include "yonder/fabric/tcp/tcp.h"
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::fabric::tcp {
 
 class TcpFabric final : public Fabric {
  public:
-  TcpFabric(std::unique_ptr<Service> service, std::uint64_t process, std::uint64_t seed)
-      : service_(std::move(service)), process_(process), seed_(seed) {}
+  // `options.seed` is set by now.
+  TcpFabric(std::unique_ptr<Service> service, std::uint64_t process, const Options& options)
+      : service_(std::move(service)), process_(process), options_(options) {}
 
   const Capabilities& capabilities() const override;
   const Clock& clock() const override { return clock_; }
@@ -31,7 +33,9 @@ class TcpFabric final : public Fabric {
   Result<std::unique_ptr<Endpoint>> connect(const ConnectOptions& options, CompletionQueue& queue) override;
   void raise_epoch(Epoch epoch) override;
 
-  TargetContext target_context() const { return {.regions = regions_, .epoch = epoch_}; }
+  TargetContext target_context() const {
+    return {.regions = regions_, .epoch = epoch_, .stall_timeout = options_.stall_timeout};
+  }
   Service& service() { return *service_; }
 
  private:
@@ -46,7 +50,7 @@ class TcpFabric final : public Fabric {
   std::atomic<std::uint64_t> next_endpoint_{1};
   const std::unique_ptr<Service> service_;  // Stops before the regions go.
   const std::uint64_t process_;
-  const std::uint64_t seed_;
+  const Options options_;
   LogRateLimit report_limit_{clock_, std::chrono::seconds(1)};
 };
 
