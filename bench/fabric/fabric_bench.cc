@@ -1,11 +1,74 @@
 #include "bench/fabric/fabric_bench.h"
 
+#include <fmt/format.h>
+
 #include "bench/fabric/idle_bench.h"
+#include "bench/fabric/rpc_bench.h"
+#include "bench/fabric/shm_bench.h"
 #include "bench/fabric/sim_bench.h"
+#include "bench/fabric/tcp_bench.h"
+#include "bench/fabric/verbs_bench.h"
+#include "bench/fabric/verbs_guest.h"
 #include "bench/harness/heap_counter.h"
 
 namespace yonder::bench {
 namespace {
+
+Result<void> add_shm_reads(const Options& options, Report& report) {
+  std::vector<ShmReadOptions> wanted;
+  for (const std::uint32_t batch : {1u, 16u}) {
+    for (const std::uint32_t size : {64u, 1024u, 4096u}) {
+      wanted.push_back(
+          {.size = size, .batch = batch, .rounds = options.quick ? 15 : 41, .seed = options.seed});
+    }
+  }
+  YONDER_TRY(results, measure_shm_reads(wanted));
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const std::string kind = wanted[i].batch == 1 ? "shm_read" : "shm_read_batch16";
+    report.ratio(fmt::format("{}_vs_memcpy_{}", kind, wanted[i].size), results[i].ratios);
+    report.result(fmt::format("{}_ns_{}", kind, wanted[i].size), results[i].ours_ns);
+    report.result(fmt::format("{}_memcpy_ns_{}", kind, wanted[i].size), results[i].memcpy_ns);
+  }
+  return {};
+}
+
+Result<void> add_rpc(const Options& options, Report& report) {
+  YONDER_TRY(rpc, measure_rpc({.rounds = options.quick ? 15u : 41u}));
+  std::vector<double> ratios;
+  for (const RpcRound& round : rpc.rounds) ratios.push_back(round.rpc_ns / round.line_ns);
+  report.ratio("shm_rpc_rtt_vs_pingpong", ratios);
+  report.result("shm_rpc_rtt_ns", rpc.rpc_ns);
+  report.result("shm_rpc_batched_ns", rpc.batched_ns);
+  report.result("pingpong_ns", rpc.line_ns);
+  report.result("rpc_heap_allocs_per_call", rpc.allocations_per_call);
+  return {};
+}
+
+Result<void> add_tcp(const Options& options, Report& report) {
+  YONDER_TRY(tcp, run_tcp_bench({.rounds = options.quick ? 9 : 25}));
+  report.ratio("tcp_read_p50_vs_socket_64", tcp.latency_ratios);
+  report.ratio("tcp_read_tput_vs_socket_64_d32", tcp.throughput_ratios);
+  report.result("tcp_read_p50_ns_64", tcp.ours_p50_ns);
+  report.result("socket_p50_ns_64", tcp.raw_p50_ns);
+  report.result("tcp_read_ops_per_s_64_d32", tcp.ours_ops_per_s);
+  report.result("socket_ops_per_s_64_d32", tcp.raw_ops_per_s);
+  return {};
+}
+
+Result<void> add_verbs(const Options& options, Report& report) {
+  const auto latency = measure_verbs_latency({.rounds = options.quick ? 5u : 11u});
+  if (!latency && latency.error() == ErrorCode::kProviderUnavailable && options.fabric == "all") {
+    const auto added = add_verbs_from_guest(options, report);
+    // A machine without QEMU still has the other figures; the report says so.
+    if (!added) report.param("verbs_device", fmt::format("not measured: {}", added.error().to_string()));
+    return {};
+  }
+  if (!latency) return std::unexpected(latency.error());
+  report.ratio("verbs_read_lat_vs_perftest_64", latency->ratios);
+  report.result("verbs_read_us_64", median(latency->ours_us));
+  report.result("perftest_read_us_64", median(latency->perftest_us));
+  return {};
+}
 
 Result<void> add_sim(const Options& options, Report& report) {
   YONDER_TRY(sim,
@@ -35,6 +98,12 @@ Result<void> run_fabric_bench(const Options& options, Report& report) {
   report.param("quick", options.quick ? "yes" : "no");
   // Only the speed of the simulator itself is measured, in real time.
   report.set_simulated(false);
+  if (options.wants("shm")) {
+    YONDER_TRY_VOID(add_shm_reads(options, report));
+    YONDER_TRY_VOID(add_rpc(options, report));
+  }
+  if (options.wants("tcp")) YONDER_TRY_VOID(add_tcp(options, report));
+  if (options.wants("verbs")) YONDER_TRY_VOID(add_verbs(options, report));
   if (options.wants("sim")) YONDER_TRY_VOID(add_sim(options, report));
   if (options.fabric == "all") YONDER_TRY_VOID(add_counts(options, report));
   return {};
