@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -30,6 +31,13 @@ struct Memory {
   std::optional<Backing> backing;
   std::shared_ptr<void> owner;
 };
+
+// A word that an atomic of a peer may change. An atomic load: on shm and tcp a
+// thread of this process does the peer's atomics, and ThreadSanitizer cannot see
+// that the completion came after them.
+inline std::uint64_t load_word(std::span<std::byte> memory, std::size_t offset) {
+  return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data() + offset)).load();
+}
 
 class Bed {
  public:

@@ -102,7 +102,7 @@ TEST_P(Conformance, FetchAddReturnsTheOldWord) {
     ASSERT_TRUE(done) << done.error();
     EXPECT_EQ(done->value, i * 3);
   }
-  EXPECT_EQ(word(memory_.bytes, 16), 30u);
+  EXPECT_EQ(load_word(memory_.bytes, 16), 30u);
 }
 
 TEST_P(Conformance, CompareSwapSwapsOnlyWhenEqual) {
@@ -112,7 +112,7 @@ TEST_P(Conformance, CompareSwapSwapsOnlyWhenEqual) {
   const auto second = client_->compare_swap(token_.at(24), 0, 88, soon()).wait();
   ASSERT_TRUE(second);
   EXPECT_EQ(second->value, 77u);
-  EXPECT_EQ(word(memory_.bytes, 24), 77u);
+  EXPECT_EQ(load_word(memory_.bytes, 24), 77u);
 }
 
 TEST_P(Conformance, SaysWhoDoesTheAtomics) {
