@@ -21,6 +21,7 @@ class FakeQueue final : public CompletionQueue {
   void push(const Completion& completion) { waiting_.push_back(completion); }
   void wake() override {}
   const Clock& clock() const override { return clock_; }
+  int waits() const { return waits_; }
 
  protected:
   std::size_t do_poll(std::span<Completion> out) override {
@@ -31,10 +32,14 @@ class FakeQueue final : public CompletionQueue {
     }
     return count;
   }
-  Result<void> do_wait(Deadline) override { return {}; }
+  Result<void> do_wait(Deadline) override {
+    ++waits_;
+    return {};
+  }
 
  private:
   FakeClock clock_;
+  int waits_ = 0;
   std::deque<Completion> waiting_;
 };
 
@@ -76,6 +81,16 @@ TEST(CompletionQueue, KeepsRawCompletionsAsideInOrder) {
     for (std::size_t i = 0; i < count; ++i) seen.push_back(out[i].user_data);
   }
   EXPECT_EQ(seen, (std::vector<std::uint64_t>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(CompletionQueue, WaitingEndsAtOnceWhileCompletionsAreAside) {
+  FakeQueue queue(4);
+  queue.push({.user_data = 1});
+  queue.poll({});
+  EXPECT_TRUE(queue.wait());
+  EXPECT_EQ(queue.waits(), 0) << "the provider was not asked";
+  EXPECT_TRUE(queue.wait_for_operations());
+  EXPECT_EQ(queue.waits(), 1);
 }
 
 TEST(CompletionQueue, IsOverfullOnceItsCapacityIsAside) {

@@ -55,7 +55,7 @@ Result<Completion> PendingOp::wait() {
   while (state_ != State::kDone) {
     queue.poll({});
     // Guarantee E2 ends this loop; a wait that times out is not an error here.
-    if (state_ != State::kDone) (void)queue.wait();
+    if (state_ != State::kDone) (void)queue.wait_for_operations();
   }
   return result();
 }

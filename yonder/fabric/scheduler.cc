@@ -57,7 +57,7 @@ void Scheduler::step(Deadline deadline) {
   Instant until = deadline.instant();
   if (!timers_.empty()) until = std::min(until, timers_.top().due);
   // Whether it timed out or not, the next step looks again.
-  (void)queue_.wait(Deadline::at(until));
+  (void)queue_.wait_for_operations(Deadline::at(until));
 }
 
 Result<void> Scheduler::run(Deadline deadline) {
