@@ -374,6 +374,10 @@ TEST(Processes, AKilledTargetFailsWhatIsUnderWayAndTheNextOneIsFound) {
   std::vector<std::byte> buffer(1 << 20);
   ASSERT_TRUE(endpoint->read(LocalPiece::of(std::span(buffer)), token.at(0), soon()).wait());
   ASSERT_EQ(::kill(first.pid, SIGSTOP), 0);
+  // The signal is on its way: only a stopped target is sure not to answer.
+  int status = 0;
+  ASSERT_EQ(::waitpid(first.pid, &status, WUNTRACED), first.pid);
+  ASSERT_TRUE(WIFSTOPPED(status));
   const LocalPiece piece = LocalPiece::of(std::span(buffer));
   const WorkRequest stuck{.user_data = 7, .local = {&piece, 1}, .remote = token.at(0), .deadline = soon()};
   ASSERT_TRUE(endpoint->post({&stuck, 1}));
