@@ -1,27 +1,12 @@
 // Local memory of every kind, floods and allocations, on a real RDMA device.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "yonder/base/prng.h"
 #include "yonder/fabric/verbs/device_test_support.h"
+#include "yonder/testing/allocation_counter.h"
 #include "yonder/testing/seed.h"
-
-namespace {
-std::atomic<std::uint64_t> allocations{0};  // Of this program, by operator new.
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(bytes);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace yonder::fabric::verbs {
 namespace {
@@ -194,9 +179,9 @@ TEST_F(Transfer, TheSteadyStateAllocatesNothing) {
     EXPECT_EQ(collect(4), 4u);
   };
   for (int i = 0; i < 10; ++i) round();
-  const std::uint64_t before = allocations.load();
+  const std::uint64_t before = ::yonder::testing::allocations();
   for (int i = 0; i < 100; ++i) round();
-  EXPECT_EQ(allocations.load(), before);
+  EXPECT_EQ(::yonder::testing::allocations(), before);
 }
 
 TEST_F(Transfer, RefusesAtomicsOnMemoryThatStartsAtAnOddAddress) {
