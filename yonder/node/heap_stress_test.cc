@@ -256,7 +256,7 @@ TEST(HeapStress, AtTheMemoryLimitNothingIsLost) {
       HeapThread thread = heap->register_thread().value();
       Prng random(::yonder::testing::test_seed() + static_cast<std::uint64_t>(t));
       std::vector<std::pair<ObjectPtr, std::uint64_t>> mine;
-      for (int i = 0; i < (kSlow ? 2000 : 8000); ++i) {
+      for (int i = 0; i < (kSlow ? 6000 : 8000); ++i) {
         const auto size = static_cast<std::uint32_t>(8 + random.below(900));
         if (auto object = thread.alloc(size)) {
           std::vector<std::byte> value(size);
