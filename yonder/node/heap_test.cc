@@ -272,7 +272,7 @@ TEST(Heap, RareClassesShareFramesAmongThreads) {
   std::vector<HeapThread> threads;
   for (int i = 0; i < 32; ++i) threads.push_back(heap->register_thread().value());
   for (HeapThread& thread : threads) ASSERT_TRUE(thread.alloc(1000));
-  const auto& stats = heap->stats().classes[heap->classes().class_for(1000)];
+  const ClassStats stats = heap->stats().classes[heap->classes().class_for(1000)];
   EXPECT_EQ(stats.live, 32u);
   EXPECT_LE(stats.slots, 64u) << "not a frame per thread";
 }
