@@ -86,9 +86,9 @@ Result<void> TcpEndpoint::post_receive(std::span<const ReceiveRequest> receives)
 
 // ---------------------------------------------------------------- progress
 
-bool TcpEndpoint::progress(Instant now) {
+bool TcpEndpoint::progress() {
   if (!requests_.is_attached()) return false;
-  const Result<bool> moved = requests_.progress(now);
+  const Result<bool> moved = requests_.progress();
   if (!moved) lose();
   return moved.value_or(true);
 }
@@ -123,10 +123,10 @@ void TcpEndpoint::set_interest(std::uint32_t interest) {
   if (!changed) lose();  // Out of memory for the entry: nothing would wake us.
 }
 
-void TcpEndpoint::take_news(Instant now) {
+void TcpEndpoint::take_news() {
   if (seat_.inbox()->lost.exchange(false) && state_ == EndpointState::kOpen) {
     // Replies that arrived before the end are still good.
-    if (requests_.is_attached()) (void)requests_.progress(now);
+    if (requests_.is_attached()) (void)requests_.progress();
     lose();
   }
   if (mailbox_ != nullptr) take_outcome();
@@ -170,7 +170,7 @@ void TcpEndpoint::take_outcome() {
   if (!outcome) return;
   mailbox_.reset();
   if (*outcome && open(std::move(**outcome))) {
-    progress(tcp_queue().now());
+    progress();
     return;
   }
   // The listener refuses us for good, or we are out of descriptors.

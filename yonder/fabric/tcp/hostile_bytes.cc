@@ -9,7 +9,6 @@
 
 #include "yonder/base/check.h"
 #include "yonder/base/prng.h"
-#include "yonder/fabric/tcp/internal/doorbell.h"
 #include "yonder/fabric/tcp/internal/initiator_stream.h"
 #include "yonder/fabric/tcp/internal/parser.h"
 #include "yonder/fabric/tcp/internal/target_stream.h"
@@ -138,7 +137,7 @@ void serve_hostile_bytes(std::span<const std::byte> bytes) {
                                                             .receive_depth = 4,
                                                             .max_message = 64,
                                                             .shared = nullptr,
-                                                            .bell = Doorbell::create().value()},
+                                                            .server = nullptr},
                                              arrivals);
   for (std::size_t i = 0; i < 4; ++i)
     inbox->post({.user_data = i, .buffer = LocalPiece::of(messages.middle().subspan(i * 64, 64))});
@@ -201,7 +200,7 @@ void answer_with_hostile_bytes(std::span<const std::byte> bytes) {
     wire.put(bytes.first(count));
     bytes = bytes.subspan(count);
     now = now + Duration(static_cast<std::int64_t>(random.below(100'000'000)));
-    if (!stream.progress(now)) break;
+    if (!stream.progress()) break;
     (void)stream.expire(now);
   }
   stream.end_all(ErrorCode::kCancelled);

@@ -1,7 +1,6 @@
 #include "yonder/fabric/tcp/internal/inbox.h"
 
 #include "yonder/base/check.h"
-#include "yonder/fabric/tcp/internal/doorbell.h"
 
 namespace yonder::fabric::tcp {
 
@@ -28,7 +27,7 @@ ErrorCode Inbox::take(std::uint32_t length, ReceiveRequest& out) {
   // Own receives have their room reserved; shared ones compete for it.
   if (options_.shared != nullptr) {
     if (arrivals_.shared_room() == 0) return ErrorCode::kReceiverNotReady;
-    return options_.shared->take(length, out, options_.bell);
+    return options_.shared->take(length, out, options_.server);
   }
   if (own_.empty()) return ErrorCode::kReceiverNotReady;
   if (own_.front().buffer.length < length) return ErrorCode::kMessageTooLong;

@@ -28,10 +28,10 @@ std::unexpected<Error> malformed(const char* what, std::int64_t detail = 0) {
 
 }  // namespace
 
-Result<bool> InitiatorStream::progress(Instant now) {
+Result<bool> InitiatorStream::progress() {
   bool worked = false;
   if (wants_write()) {
-    YONDER_TRY(sent, flush(now));
+    YONDER_TRY(sent, flush());
     worked = sent;
   }
   YONDER_TRY(received, receive());
@@ -47,11 +47,11 @@ std::uint64_t InitiatorStream::frame_bytes(const Slot& slot) {
   return kHeaderBytes + slot.length + chunk_headers;
 }
 
-Result<bool> InitiatorStream::flush(Instant now) {
+Result<bool> InitiatorStream::flush() {
   bool worked = false;
   while (has_unsent()) {
     Gather parts;
-    gather(parts, now);
+    gather(parts);
     if (parts.is_empty()) break;
     YONDER_TRY(count, transport_->send(parts.parts()));
     advance_sent(count);
@@ -62,15 +62,17 @@ Result<bool> InitiatorStream::flush(Instant now) {
   return worked;
 }
 
-void InitiatorStream::gather(Gather& out, Instant now) {
+void InitiatorStream::gather(Gather& out) const {
   out.add(spill_.data() + spill_sent_, spill_.size() - spill_sent_);
   std::uint64_t offset = send_offset_;
   for (std::uint32_t i = send_; i != head_ && !out.is_full(); ++i, offset = 0) {
-    Slot& s = slot(i);
+    const Slot& s = slot(i);
     if (s.state == State::kRetired) continue;  // Expired before it was sent.
-    if (offset == 0)
-      header(i).budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (s.deadline - now).count()));
-    gather_frame(out, i, offset, frame_bytes(s));
+    if (offset == 0 && !s.sends_payload()) {
+      out.add(&header(i), kHeaderBytes);
+    } else {
+      gather_frame(out, i, offset, frame_bytes(s));
+    }
   }
 }
 

@@ -44,7 +44,7 @@ InitiatorStream::Posted InitiatorStream::post(std::span<const WorkRequest> reque
     ++posted.count;
   }
   if (transport_ == nullptr) return posted;
-  if (const Result<bool> sent = flush(now); !sent) posted.sent = std::unexpected(sent.error());
+  if (const Result<bool> sent = flush(); !sent) posted.sent = std::unexpected(sent.error());
   return posted;
 }
 
@@ -81,6 +81,7 @@ void InitiatorStream::fill(const WorkRequest& request, Instant now) {
   out.tenant = options_.identity.tenant.value();
   out.immediate = request.immediate;
   out.epoch = options_.identity.epoch.value();
+  out.budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (slot.deadline - now).count()));
   slot.last_chunk.length = (slot.length - 1) % kChunkBytes + 1;
   slot.piece_count = static_cast<std::uint8_t>(request.local.size());
   LocalPiece* pieces = &pieces_[std::size_t{head_ & mask_} * kMaxPieces];
@@ -106,9 +107,7 @@ void InitiatorStream::complete(const Slot& slot, ErrorCode status, std::uint64_t
     --account_.requests;
     return;
   }
-  Finished& finished = finished_.push();
-  finished.account = &account_;
-  Completion& completion = finished.completion;
+  Completion& completion = finished_.add(account_);
   completion.user_data = slot.user_data;
   completion.value = value;
   completion.endpoint = options_.endpoint;

@@ -104,7 +104,7 @@ TEST_F(InitiatorStreamTest, PlacesARepliesPayloadAndCompletesInOrder) {
   EXPECT_EQ(wire_.from_us.size(), 2 * sizeof(RequestHeader));
   answer(0, Op::kRead, std::vector<std::byte>(8, std::byte{1}));
   answer(1, Op::kRead, std::vector<std::byte>(8, std::byte{2}));
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   EXPECT_EQ(pop().user_data, 1u);
   EXPECT_EQ(pop().user_data, 2u);
   EXPECT_EQ(first[7], std::byte{1});
@@ -117,7 +117,7 @@ TEST_F(InitiatorStreamTest, ALateReplyNeverTouchesTheUsersBuffer) {
   expire();
   EXPECT_EQ(pop().status, ErrorCode::kDeadlineExceeded);
   answer(0, Op::kRead, std::vector<std::byte>(100, std::byte{9}));
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   EXPECT_TRUE(finished_.empty());
   EXPECT_EQ(std::count(buffer.begin(), buffer.end(), std::byte{0x33}), 100);
   EXPECT_FALSE(stream_.has_outstanding());
@@ -129,10 +129,10 @@ TEST_F(InitiatorStreamTest, AReplyThatExpiresHalfWayStopsTouchingTheBuffer) {
   const std::vector<std::byte> payload(100, std::byte{9});
   wire_.put_struct(ReplyHeader{.op = 0x81, .id = 0, .length = 100});
   wire_.put(std::span(payload).first(40));
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   expire();
   wire_.put(std::span(payload).subspan(40));
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   EXPECT_EQ(std::count(buffer.begin(), buffer.end(), std::byte{9}), 40);
   EXPECT_EQ(pop().status, ErrorCode::kDeadlineExceeded);
   EXPECT_TRUE(finished_.empty());
@@ -181,11 +181,11 @@ TEST_F(InitiatorStreamTest, ARequestThatExpiresBeforeItIsSentIsNeverSent) {
   EXPECT_TRUE(stream_.expire(now_));
   EXPECT_EQ(pop().user_data, 2u);
   wire_.room = SIZE_MAX;
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   ASSERT_EQ(wire_.from_us.size(), 2 * sizeof(RequestHeader));
   answer(0, Op::kFetchAdd);
   answer(2, Op::kFetchAdd);
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   EXPECT_EQ(pop().user_data, 1u);
   EXPECT_EQ(pop().user_data, 3u);
 }
@@ -199,7 +199,7 @@ TEST_F(InitiatorStreamTest, ASignalledReplyProvesTheUnsignalledRequestsBeforeIt)
   EXPECT_EQ(account_.requests, 2u);
   post(request(Op::kWrite, buffer, 3));
   answer(2, Op::kWrite);
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   EXPECT_EQ(pop().user_data, 3u);
   EXPECT_TRUE(finished_.empty());
   EXPECT_EQ(account_.requests, 0u);
@@ -212,7 +212,7 @@ TEST_F(InitiatorStreamTest, AnAbortedReadFailsWithItsReason) {
   wire_.put_struct(ChunkHeader{.length = 10});
   wire_.put(std::vector<std::byte>(10));
   wire_.put_struct(ChunkHeader{.status = static_cast<std::uint16_t>(ErrorCode::kRegionRevoked)});
-  ASSERT_TRUE(stream_.progress(now_));
+  ASSERT_TRUE(stream_.progress());
   EXPECT_EQ(pop().status, ErrorCode::kRegionRevoked);
 }
 
@@ -232,7 +232,7 @@ TEST_F(InitiatorStreamTest, EndsAtRepliesThatCannotBeRight) {
                                 .id = id,
                                 .length = static_cast<std::uint32_t>(payload)});
     wire.put(std::vector<std::byte>(payload));
-    const auto result = stream.progress(now_);
+    const auto result = stream.progress();
     return result ? ErrorCode::kOk : result.error().code();
   };
   EXPECT_EQ(fails_with(0, Op::kRead, 8), ErrorCode::kOk);
@@ -275,7 +275,7 @@ TEST_F(InitiatorStreamTest, ReceivesALongReadInPlaceFromAnyPieces) {
   }
   for (std::size_t at = 0; at < whole.to_us.size(); at += 9973) {
     wire_.put(std::span(whole.to_us).subspan(at, std::min<std::size_t>(9973, whole.to_us.size() - at)));
-    ASSERT_TRUE(stream_.progress(now_));
+    ASSERT_TRUE(stream_.progress());
   }
   EXPECT_TRUE(pop().ok());
   EXPECT_EQ(buffer, expected);

@@ -37,7 +37,9 @@ TcpQueue::TcpQueue(const CompletionQueueOptions& options, Service& service, cons
       finished_(options.capacity) {}
 
 TcpQueue::~TcpQueue() {
-  YONDER_CHECK(endpoints_.empty() && joining_.empty(), "an endpoint outlives its completion queue");
+  const auto is_closed = [](const auto& account) { return account->closed; };
+  YONDER_CHECK(endpoints_.empty() && joining_.empty() && std::ranges::all_of(accounts_, is_closed),
+               "an endpoint outlives its completion queue");
   service_.remove_group(group_);
 }
 
@@ -102,12 +104,12 @@ void TcpQueue::progress(Instant now) {
     group_->progress(now);
   }
   if (group_->take_news()) {
-    for (TcpEndpoint* endpoint : endpoints_) endpoint->take_news(now);
+    for (TcpEndpoint* endpoint : endpoints_) endpoint->take_news();
   }
   if (endpoints_.size() <= kDirect) {
-    progress_directly(now);
+    progress_directly();
   } else {
-    progress_ready(now);
+    progress_ready();
   }
   if (now >= earliest_) expire(now);
 }
@@ -116,22 +118,22 @@ void TcpQueue::attend() {
   if (group_->attention().note_poll()) service_.hand_to_application(*group_);
 }
 
-void TcpQueue::progress_directly(Instant now) {
+void TcpQueue::progress_directly() {
   const bool look_at_idle = ++rounds_ % kIdleLook == 0;
   for (TcpEndpoint* endpoint : endpoints_) {
     if (!look_at_idle && !endpoint->has_outstanding()) continue;
-    if (endpoint->progress(now)) endpoint->disarm();
+    if (endpoint->progress()) endpoint->disarm();
   }
 }
 
-void TcpQueue::progress_ready(Instant now) {
+void TcpQueue::progress_ready() {
   for (TcpEndpoint* endpoint : endpoints_) endpoint->arm();
   std::array<os::EpollEvent, 64> events;
   const auto ready = epoll_.wait(events, Deadline::at(Instant::from_ns(1)));
   if (!ready) return;
   for (const os::EpollEvent& event : *ready) {
     // Endpoints leave only between polls, so the names are fresh.
-    if (event.token != 0) reinterpret_cast<TcpEndpoint*>(event.token)->progress(now);
+    if (event.token != 0) reinterpret_cast<TcpEndpoint*>(event.token)->progress();
   }
 }
 
@@ -170,8 +172,12 @@ std::size_t TcpQueue::take_arrivals(std::span<Completion> out) {
 }
 
 std::size_t TcpQueue::do_poll(std::span<Completion> out) {
-  if (finished_.empty() || out.size() > 1) progress(clock_.now());
   std::size_t count = 0;
+  if (finished_.empty()) {
+    finished_.open_window(out);
+    progress(clock_.now());
+    count = finished_.close_window();
+  }
   while (count < out.size() && !finished_.empty()) {
     const Finished& finished = finished_.pop();
     out[count++] = finished.completion;
@@ -201,9 +207,10 @@ Result<void> TcpQueue::do_wait(Deadline deadline) {
 void TcpQueue::sleep(Deadline deadline) {
   Attention& attention = group_->attention();
   attention.enter_wait();
-  const bool quiet = group_->bell()->lie_down();
-  // After lying down, look once more: what was rung before is seen here.
-  if (quiet && !is_ready() && !group_->has_news()) {
+  // What was rung for until now is seen by the looks below; only what comes after
+  // them must keep us from sleeping.
+  (void)group_->bell()->take();
+  if (group_->bell()->lie_down() && !is_ready() && !group_->has_news() && !group_->is_kicked()) {
     Instant until = std::min(deadline.instant(), earliest_);
     for (TcpEndpoint* endpoint : endpoints_) endpoint->arm();
     if (!group_->is_empty()) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "yonder/base/check.h"
-#include "yonder/fabric/tcp/internal/doorbell.h"
 
 namespace yonder::fabric::tcp {
 
@@ -28,15 +27,15 @@ ReceiveRequest ReceiveRing::pop() {
 }
 
 Result<void> TcpReceiveQueue::post(std::span<const ReceiveRequest> receives) {
-  std::vector<std::shared_ptr<Doorbell>> bells;
+  std::vector<std::shared_ptr<Kick>> servers;
   {
     const std::lock_guard lock(mutex_);
     if (ring_.room() < receives.size() + taken_)
       return fail(ErrorCode::kQueueFull, "post shared receives", static_cast<std::int64_t>(ring_.room()));
     for (const ReceiveRequest& receive : receives) ring_.push(receive);
-    bells.swap(waiting_);
+    servers.swap(waiting_);
   }
-  for (const auto& bell : bells) bell->ring();
+  for (const auto& server : servers) server->kick();
   return {};
 }
 
@@ -47,10 +46,10 @@ void TcpReceiveQueue::close() {
 }
 
 ErrorCode TcpReceiveQueue::take(std::uint32_t length, ReceiveRequest& out,
-                                const std::shared_ptr<Doorbell>& bell) {
+                                const std::shared_ptr<Kick>& server) {
   const std::lock_guard lock(mutex_);
   if (ring_.empty()) {
-    if (std::ranges::find(waiting_, bell) == waiting_.end()) waiting_.push_back(bell);
+    if (std::ranges::find(waiting_, server) == waiting_.end()) waiting_.push_back(server);
     return ErrorCode::kReceiverNotReady;
   }
   if (ring_.front().buffer.length < length) return ErrorCode::kMessageTooLong;

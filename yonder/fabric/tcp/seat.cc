@@ -26,7 +26,7 @@ Result<Seat> Seat::take(TcpQueue& queue, EndpointId id, const EndpointOptions& o
                                              .receive_depth = receive_depth,
                                              .max_message = options.max_message,
                                              .shared = static_cast<TcpReceiveQueue*>(options.receive_queue),
-                                             .bell = queue.group()->bell()},
+                                             .server = queue.group()},
                               queue.group()->arrivals());
   return seat;
 }

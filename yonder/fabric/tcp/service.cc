@@ -192,6 +192,7 @@ Instant Service::earliest_errand() const {
 // ---------------------------------------------------------------- groups
 
 Result<void> Service::add_group(std::shared_ptr<StreamGroup> group) {
+  group->set_service_bell(bell_);
   YONDER_TRY_VOID(epoll_.add(group->fd(), os::kEpollReadable, kGroupToken));
   const std::lock_guard lock(mutex_);
   groups_.push_back(std::move(group));

@@ -189,12 +189,22 @@ bool StreamGroup::serve_due(Instant now, bool receives_came) {
   return worked;
 }
 
+// The flag first, then who serves: a hand-over changes who serves first and then
+// serves, so the new one sees the flag (all sequentially consistent).
+void StreamGroup::kick() {
+  kicked_.store(true);
+  if (attention_.is_applications() || service_bell_ == nullptr) {
+    bell_->ring();
+  } else {
+    service_bell_->ring();
+  }
+}
+
 bool StreamGroup::progress(Instant now) {
   if (is_empty()) return false;
   bool worked = false;
-  // Rung: perhaps because a shared receive was posted for streams that wait.
-  const bool rung = bell_->take();
-  if (rung || timer_ <= now) worked |= serve_due(now, rung);
+  const bool receives_came = is_kicked() && kicked_.exchange(false);
+  if (receives_came || timer_ <= now) worked |= serve_due(now, receives_came);
   worked |= serve_busy(now);
   if (rounds_++ % kDirectRounds == 0) worked |= serve_ready(now);
   return worked;

@@ -155,10 +155,7 @@ void TargetStream::begin_read() {
   const ErrorCode refused = open_access(request_.length);
   if (refused != ErrorCode::kOk) return reply(refused);
   if (!is_chunked(request_.length) && output_.room() >= sizeof(ReplyHeader) + request_.length) {
-    put_reply_header(ErrorCode::kOk, request_.length, 0);
-    copy_from_shared(output_.append(request_.length), binding_->memory().data() + request_.offset,
-                     request_.length);
-    return;
+    return put_short_read();
   }
   hold_binding();
   answered_header_ = false;
@@ -171,9 +168,7 @@ bool TargetStream::answer_read() {
   } else {
     if (output_.room() < sizeof(ReplyHeader) + request_.length) return false;
     if (touch_again()) {
-      put_reply_header(ErrorCode::kOk, request_.length, 0);
-      copy_from_shared(output_.append(request_.length), binding_->memory().data() + request_.offset,
-                       request_.length);
+      put_short_read();
     } else {
       reply(ErrorCode::kRegionRevoked);
     }
@@ -359,13 +354,23 @@ void TargetStream::reply(ErrorCode status, std::uint64_t value) {
   put_reply_header(status, 0, value);
 }
 
+ReplyHeader TargetStream::reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value) const {
+  return {.op = static_cast<std::uint8_t>(request_.op | kReplyBit),
+          .status = static_cast<std::uint16_t>(status),
+          .id = request_.id,
+          .length = length,
+          .value = value};
+}
+
 void TargetStream::put_reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value) {
-  const ReplyHeader header{.op = static_cast<std::uint8_t>(request_.op | kReplyBit),
-                           .status = static_cast<std::uint16_t>(status),
-                           .id = request_.id,
-                           .length = length,
-                           .value = value};
-  header.encode(output_.append(sizeof header));
+  reply_header(status, length, value).encode(output_.append(sizeof(ReplyHeader)));
+}
+
+void TargetStream::put_short_read() {
+  const std::uint32_t length = request_.length;
+  std::byte* out = output_.append(sizeof(ReplyHeader) + length);
+  reply_header(ErrorCode::kOk, length, 0).encode(out);
+  copy_from_shared(out + sizeof(ReplyHeader), binding_->memory().data() + request_.offset, length);
 }
 
 void TargetStream::put_chunk_header(ErrorCode status, std::uint32_t length) {

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "yonder/fabric/tcp/internal/doorbell.h"
 #include "yonder/fabric/tcp/internal/test_transport.h"
 
 namespace yonder::fabric::tcp {
@@ -270,7 +269,7 @@ class TargetStreamMessages : public TargetStreamTest {
                                                       .receive_depth = 4,
                                                       .max_message = 1000,
                                                       .shared = nullptr,
-                                                      .bell = Doorbell::create().value()},
+                                                      .server = nullptr},
                                        arrivals_)) {
     stream_ = make_stream(inbox_);
   }

@@ -51,11 +51,11 @@ class TcpEndpoint final : public Endpoint {
   // For the queue.
   bool has_outstanding() const { return requests_.has_outstanding(); }
   // True if anything moved.
-  bool progress(Instant now);
+  bool progress();
   // Ends what is past its deadline; returns when to call again.
   Instant expire(Instant now);
   // The peer's stream was lost, or a new link is there.
-  void take_news(Instant now);
+  void take_news();
   // The queue's epoll tells when there is something to do. / It is read directly.
   void arm();
   void disarm();

@@ -54,8 +54,8 @@ class Inbox {
     Account* account;
     std::uint32_t receive_depth;
     std::uint32_t max_message;
-    TcpReceiveQueue* shared;         // Take receives from here; may be null.
-    std::shared_ptr<Doorbell> bell;  // Rung when a shared receive comes after a shortage.
+    TcpReceiveQueue* shared;       // Take receives from here; may be null.
+    std::shared_ptr<Kick> server;  // Kicked when a shared receive comes after a shortage.
   };
   Inbox(const Options& options, Arrivals& arrivals)
       : options_(options), arrivals_(arrivals), own_(options.shared == nullptr ? options.receive_depth : 0) {}

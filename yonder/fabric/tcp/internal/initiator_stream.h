@@ -74,7 +74,7 @@ class InitiatorStream {
 
   // Sends and receives what is possible now. True if anything moved. Errors: why
   // the stream is over (kConnectionLost, kMalformedFrame, kPeerTooSlow, kOsError).
-  Result<bool> progress(Instant now);
+  Result<bool> progress();
   // Completes what is past its deadline. True if anything was.
   bool expire(Instant now);
 
@@ -110,8 +110,8 @@ class InitiatorStream {
   Deadline deadline_of(const WorkRequest& request, Instant now) const;
 
   // Sending.
-  Result<bool> flush(Instant now);
-  void gather(Gather& out, Instant now);
+  Result<bool> flush();
+  void gather(Gather& out) const;
   // Appends bytes [from, to) of a request's frame.
   void gather_frame(Gather& out, std::uint32_t sequence, std::uint64_t from, std::uint64_t to) const;
   void gather_chunks(Gather& out, std::uint32_t sequence, std::uint64_t from, std::uint64_t to) const;

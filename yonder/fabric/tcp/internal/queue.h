@@ -73,8 +73,8 @@ class TcpQueue final : public CompletionQueue {
     return !finished_.empty() || group_->arrivals().has_any() || woken_.load(std::memory_order_relaxed);
   }
   void progress(Instant now);
-  void progress_directly(Instant now);
-  void progress_ready(Instant now);
+  void progress_directly();
+  void progress_ready();
   void attend();
   void expire(Instant now);
   void welcome_joining();

@@ -2,8 +2,8 @@
 // Receive buffers: a bounded ring, and the ring that many endpoints share.
 //
 // When a stream found no buffer it waits (its peer's next requests with it), and
-// the post that ends the shortage must tell it: the stream's group leaves a
-// doorbell here, rung at the next post.
+// the post that ends the shortage must tell it: the stream's group leaves its
+// name here, and is kicked at the next post.
 //
 // Concurrency: ReceiveRing one thread; TcpReceiveQueue any thread.
 // Lifetime: buffers are borrowed until their completion or close(); outlives its
@@ -21,7 +21,14 @@
 
 namespace yonder::fabric::tcp {
 
-class Doorbell;
+// Whoever serves streams that wait for receives: look at them again. Any thread.
+class Kick {
+ public:
+  virtual void kick() = 0;
+
+ protected:
+  ~Kick() = default;
+};
 
 class ReceiveRing {
  public:
@@ -49,8 +56,8 @@ class TcpReceiveQueue final : public ReceiveQueue {
   void close() override;
 
   // A buffer of at least `length` bytes: kReceiverNotReady, kMessageTooLong. With
-  // the first, `bell` is rung at the next post.
-  ErrorCode take(std::uint32_t length, ReceiveRequest& out, const std::shared_ptr<Doorbell>& bell);
+  // the first, `server` is kicked at the next post.
+  ErrorCode take(std::uint32_t length, ReceiveRequest& out, const std::shared_ptr<Kick>& server);
   // Each take() ends with one of these: the buffer was used, or is free again.
   void finish();
   void give_back(const ReceiveRequest& receive);
@@ -59,8 +66,8 @@ class TcpReceiveQueue final : public ReceiveQueue {
   std::mutex mutex_;
   // All guarded by mutex_.
   ReceiveRing ring_;
-  std::size_t taken_ = 0;                           // Keep their room, so that give_back() cannot fail.
-  std::vector<std::shared_ptr<Doorbell>> waiting_;  // At most one entry per group.
+  std::size_t taken_ = 0;                       // Keep their room, so that give_back() cannot fail.
+  std::vector<std::shared_ptr<Kick>> waiting_;  // At most one entry per group.
 };
 
 }  // namespace yonder::fabric::tcp

@@ -42,7 +42,7 @@ struct StreamId {
   std::uint32_t use = 0;
 };
 
-class StreamGroup {
+class StreamGroup final : public Kick {
  public:
   // `arrivals`: the capacity of the completion queue; 0 for passive streams.
   // Errors: kResourceExhausted.
@@ -53,8 +53,13 @@ class StreamGroup {
   std::mutex& mutex() { return mutex_; }
   const os::Fd& fd() const { return epoll_.fd(); }
   Arrivals& arrivals() { return arrivals_; }
-  // Rung for whoever sleeps on behalf of the group: look at it again.
+  // The bell of the queue's thread: completions, news, or work to do.
   const std::shared_ptr<Doorbell>& bell() const { return bell_; }
+  // Of the service, for when the group is the service's.
+  void set_service_bell(std::shared_ptr<Doorbell> bell) { service_bell_ = std::move(bell); }
+  // Receives came for streams that wait for some: wakes whoever serves.
+  void kick() override;
+  bool is_kicked() const { return kicked_.load(std::memory_order_relaxed); }
   // Something happened to an endpoint of the queue: its stream was lost, or it
   // has a new link. Any thread tells; the queue's thread takes.
   void tell_news() {
@@ -112,9 +117,11 @@ class StreamGroup {
   std::mutex mutex_;
   os::Epoll epoll_;
   const std::shared_ptr<Doorbell> bell_;
+  std::shared_ptr<Doorbell> service_bell_;  // Set once, before there are streams.
   Arrivals arrivals_;
   std::atomic<std::size_t> count_{0};
   std::atomic<bool> news_{false};
+  std::atomic<bool> kicked_{false};
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::array<std::uint32_t, kBusy> busy_{kNone, kNone, kNone, kNone};

@@ -21,7 +21,7 @@ class TcpFabric final : public Fabric {
  public:
   // `options.seed` is set by now.
   TcpFabric(std::unique_ptr<Service> service, std::uint64_t process, const Options& options)
-      : service_(std::move(service)), process_(process), options_(options) {}
+      : process_(process), options_(options), service_(std::move(service)) {}
 
   const Capabilities& capabilities() const override;
   const Clock& clock() const override { return clock_; }
@@ -48,10 +48,10 @@ class TcpFabric final : public Fabric {
   RegionTable regions_;
   std::atomic<std::uint64_t> epoch_{0};
   std::atomic<std::uint64_t> next_endpoint_{1};
-  const std::unique_ptr<Service> service_;  // Stops before the regions go.
   const std::uint64_t process_;
   const Options options_;
   LogRateLimit report_limit_{clock_, std::chrono::seconds(1)};
+  const std::unique_ptr<Service> service_;  // Last: its thread uses all of the above until it has stopped.
 };
 
 class TcpListener final : public Listener {
