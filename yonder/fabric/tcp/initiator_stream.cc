@@ -28,11 +28,9 @@ InitiatorStream::InitiatorStream(const Options& options, Account& account, Finis
 
 void InitiatorStream::attach(std::unique_ptr<Transport> transport) { transport_ = std::move(transport); }
 
-Deadline InitiatorStream::deadline_of(const WorkRequest& request, Instant now) const {
-  return request.deadline.or_default(Deadline::at(now + options_.default_timeout));
-}
-
-InitiatorStream::Posted InitiatorStream::post(std::span<const WorkRequest> requests, Instant now) {
+// Flattened: what happens for every request happens without calls.
+[[gnu::flatten]] InitiatorStream::Posted InitiatorStream::post(std::span<const WorkRequest> requests,
+                                                               Instant now) {
   Posted posted;
   for (const WorkRequest& request : requests) {
     if (account_.requests == account_.depth) break;
@@ -63,11 +61,17 @@ void InitiatorStream::take(const WorkRequest& request, Instant now) {
 void InitiatorStream::fill(const WorkRequest& request, Instant now) {
   Slot& slot = this->slot(head_);
   slot.user_data = request.user_data;
-  slot.deadline = deadline_of(request, now).instant();
-  slot.length = static_cast<std::uint32_t>(local_bytes(request));
+  slot.deadline = request.deadline.is_default() ? now + options_.default_timeout : request.deadline.instant();
   slot.flags = request.flags;
   slot.op = request.op;
   slot.state = State::kQueued;
+  slot.piece_count = static_cast<std::uint8_t>(request.local.size());
+  LocalPiece* pieces = &pieces_[std::size_t{head_ & mask_} * kMaxPieces];
+  slot.length = 0;  // Fits: check_request() has seen the sum.
+  for (std::size_t i = 0; i < request.local.size(); ++i) {
+    pieces[i] = request.local[i];
+    slot.length += pieces[i].length;
+  }
   // Field by field in place: magic and version never change.
   RequestHeader& out = header(head_);
   out.op = static_cast<std::uint8_t>(request.op);
@@ -83,9 +87,6 @@ void InitiatorStream::fill(const WorkRequest& request, Instant now) {
   out.epoch = options_.identity.epoch.value();
   out.budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (slot.deadline - now).count()));
   slot.last_chunk.length = (slot.length - 1) % kChunkBytes + 1;
-  slot.piece_count = static_cast<std::uint8_t>(request.local.size());
-  LocalPiece* pieces = &pieces_[std::size_t{head_ & mask_} * kMaxPieces];
-  std::ranges::copy(request.local, pieces);
   if (has(request.flags, RequestFlags::kInline)) copy_inline(slot, pieces);
 }
 
@@ -100,23 +101,6 @@ void InitiatorStream::copy_inline(Slot& slot, LocalPiece* pieces) {
 }
 
 // ---------------------------------------------------------------- ends
-
-void InitiatorStream::complete(const Slot& slot, ErrorCode status, std::uint64_t value,
-                               std::uint32_t length) {
-  if (status == ErrorCode::kOk && has(slot.flags, RequestFlags::kUnsignalled)) {
-    --account_.requests;
-    return;
-  }
-  Completion& completion = finished_.add(account_);
-  completion.user_data = slot.user_data;
-  completion.value = value;
-  completion.endpoint = options_.endpoint;
-  completion.length = length;
-  completion.immediate = 0;
-  completion.status = status;
-  completion.op = slot.op;
-  completion.flags = slot.flags;
-}
 
 bool InitiatorStream::expire(Instant now) {
   if (now < earliest_) return false;
@@ -146,13 +130,6 @@ void InitiatorStream::give_up(std::uint32_t sequence) {
   s.state = is_sent || is_partly_sent ? State::kGivenUp : State::kRetired;
   if (is_partly_sent && s.sends_payload()) spill_rest();
   complete(s, ErrorCode::kDeadlineExceeded, 0, 0);
-}
-
-void InitiatorStream::drop_retired() {
-  while (tail_ != head_ && slot(tail_).state == State::kRetired) {
-    if (send_ == tail_) ++send_;  // It expired before it was sent.
-    ++tail_;
-  }
 }
 
 void InitiatorStream::end_all(ErrorCode status) {

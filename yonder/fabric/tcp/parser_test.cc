@@ -224,10 +224,14 @@ TEST(FrameParser, RefusesRepliesThatCannotBe) {
   }
 }
 
-TEST(ReplyHeader, IsEncodedAsItLies) {
+TEST(EncodeReply, WritesTheHeaderAsItLies) {
   const ReplyHeader header{.op = 0x86, .status = 107, .id = 77, .length = 5, .value = 0x0102030405060708};
   std::byte encoded[sizeof header];
-  header.encode(encoded);
+  encode_reply(encoded, {.op = 6,
+                         .status = ErrorCode::kConnectionLost,
+                         .id = header.id,
+                         .length = header.length,
+                         .value = header.value});
   EXPECT_EQ(std::memcmp(encoded, &header, sizeof header), 0);
 }
 

@@ -97,7 +97,8 @@ Instant TargetStream::next_timer() const {
   return Instant::from_ns(INT64_MAX);
 }
 
-Result<void> TargetStream::pump() {
+// Flattened: what happens for every request happens without calls.
+[[gnu::flatten]] Result<void> TargetStream::pump() {
   std::span<const std::byte> input(input_.get() + input_begin_, input_end_ - input_begin_);
   for (bool more = true; more;) {
     if (phase_ == Phase::kAnsweringRead && !answer_read()) break;
@@ -354,22 +355,15 @@ void TargetStream::reply(ErrorCode status, std::uint64_t value) {
   put_reply_header(status, 0, value);
 }
 
-ReplyHeader TargetStream::reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value) const {
-  return {.op = static_cast<std::uint8_t>(request_.op | kReplyBit),
-          .status = static_cast<std::uint16_t>(status),
-          .id = request_.id,
-          .length = length,
-          .value = value};
-}
-
 void TargetStream::put_reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value) {
-  reply_header(status, length, value).encode(output_.append(sizeof(ReplyHeader)));
+  encode_reply(output_.append(sizeof(ReplyHeader)),
+               {.op = request_.op, .status = status, .id = request_.id, .length = length, .value = value});
 }
 
 void TargetStream::put_short_read() {
   const std::uint32_t length = request_.length;
   std::byte* out = output_.append(sizeof(ReplyHeader) + length);
-  reply_header(ErrorCode::kOk, length, 0).encode(out);
+  encode_reply(out, {.op = request_.op, .id = request_.id, .length = length});
   copy_from_shared(out + sizeof(ReplyHeader), binding_->memory().data() + request_.offset, length);
 }
 

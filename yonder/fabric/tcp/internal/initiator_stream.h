@@ -107,7 +107,6 @@ class InitiatorStream {
   void take(const WorkRequest& request, Instant now);
   void fill(const WorkRequest& request, Instant now);
   void copy_inline(Slot& slot, LocalPiece* pieces);
-  Deadline deadline_of(const WorkRequest& request, Instant now) const;
 
   // Sending.
   Result<bool> flush();
@@ -172,5 +171,31 @@ class InitiatorStream {
   std::uint32_t reply_slot_ = 0;
   std::uint32_t placed_ = 0;  // Payload bytes of the reply so far.
 };
+
+// Inline: once per request, from both source files.
+
+inline void InitiatorStream::complete(const Slot& slot, ErrorCode status, std::uint64_t value,
+                                      std::uint32_t length) {
+  if (status == ErrorCode::kOk && has(slot.flags, RequestFlags::kUnsignalled)) {
+    --account_.requests;
+    return;
+  }
+  Completion& completion = finished_.add(account_);
+  completion.user_data = slot.user_data;
+  completion.value = value;
+  completion.endpoint = options_.endpoint;
+  completion.length = length;
+  completion.immediate = 0;
+  completion.status = status;
+  completion.op = slot.op;
+  completion.flags = slot.flags;
+}
+
+inline void InitiatorStream::drop_retired() {
+  while (tail_ != head_ && slot(tail_).state == State::kRetired) {
+    if (send_ == tail_) ++send_;  // It expired before it was sent.
+    ++tail_;
+  }
+}
 
 }  // namespace yonder::fabric::tcp

@@ -44,6 +44,7 @@ YONDER_RACY inline void copy_from_shared(std::byte* to, const std::byte* shared,
   const auto* from = static_cast<const volatile std::byte*>(shared);
   std::size_t at = 0;
   for (const std::size_t head = racy::bytes_to_alignment(shared, count); at < head; ++at) to[at] = from[at];
+#pragma GCC unroll 8
   for (; at + 8 <= count; at += 8) {
     reinterpret_cast<racy::LooseWord*>(to + at)->value =
         *reinterpret_cast<const volatile racy::SharedWord*>(from + at);
@@ -55,6 +56,7 @@ YONDER_RACY inline void copy_to_shared(std::byte* shared, const std::byte* from,
   auto* to = static_cast<volatile std::byte*>(shared);
   std::size_t at = 0;
   for (const std::size_t head = racy::bytes_to_alignment(shared, count); at < head; ++at) to[at] = from[at];
+#pragma GCC unroll 8
   for (; at + 8 <= count; at += 8) {
     *reinterpret_cast<volatile racy::SharedWord*>(to + at) =
         reinterpret_cast<const racy::LooseWord*>(from + at)->value;

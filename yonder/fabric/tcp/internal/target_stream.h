@@ -127,7 +127,6 @@ class TargetStream {
   bool touch_again();
 
   void reply(ErrorCode status, std::uint64_t value = 0);
-  ReplyHeader reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value) const;
   // A whole answer of at most one chunk. Requires room for it, and a touch.
   void put_short_read();
   void put_reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value);
