@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kBytes = 4096;
 constexpr std::size_t kReadBytes = 512;
 constexpr std::byte kPoison{0xdd};
-constexpr Duration kDuration = std::chrono::milliseconds(1200);
+constexpr Duration kDuration = std::chrono::milliseconds(700);
 
 struct Variant {
   const char* name;

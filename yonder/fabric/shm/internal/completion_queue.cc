@@ -82,7 +82,9 @@ void ShmCompletionQueue::give_entry(std::uint32_t entry) {
 // ---------------------------------------------------------------- endpoints
 
 void ShmCompletionQueue::push_delayed(const Completion& completion, ShmEndpoint* owner, Instant due) {
-  delayed_.push_back({due, delayed_order_++, {completion, owner}});
+  Delayed delayed{due, delayed_order_++, {}};
+  delayed.entry.set(completion, owner);
+  delayed_.push_back(delayed);
   std::push_heap(delayed_.begin(), delayed_.end());
 }
 
@@ -103,9 +105,9 @@ void ShmCompletionQueue::detach(ShmEndpoint& endpoint, std::uint32_t reserved) {
   std::erase(busy_, &endpoint);
   std::ranges::replace(by_entry_, &endpoint, nullptr);
   std::uint32_t left = 0;
-  const auto orphan = [&](Entry& entry) {
-    if (entry.owner != &endpoint) return;
-    entry.owner = nullptr;
+  const auto orphan = [&](ReadyEntry& entry) {
+    if (entry.owner() != &endpoint) return;
+    entry.orphan();
     ++left;
   };
   for (std::uint32_t i = head_; i != tail_; ++i) orphan(ready_[i & mask_]);
@@ -159,9 +161,8 @@ void ShmCompletionQueue::release_due() {
   const Instant now = clock_.now();
   while (!delayed_.empty() && delayed_.front().due <= now) {
     std::pop_heap(delayed_.begin(), delayed_.end());
-    const Entry entry = delayed_.back().entry;
+    ready_[tail_++ & mask_] = delayed_.back().entry;
     delayed_.pop_back();
-    push(entry.completion, entry.owner);
   }
 }
 
@@ -176,14 +177,14 @@ void ShmCompletionQueue::progress() {
     release_due();
 }
 
-std::size_t ShmCompletionQueue::take_ready(std::span<Completion> out) {
+[[gnu::always_inline]] inline std::size_t ShmCompletionQueue::take_ready(std::span<Completion> out) {
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(tail_ - head_, out.size()));
   std::uint32_t orphans = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const Entry& entry = ready_[head_++ & mask_];
-    out[i] = entry.completion;
-    if (entry.owner != nullptr) [[likely]] {
-      entry.owner->on_polled(entry.completion);
+    const ReadyEntry& entry = ready_[head_++ & mask_];
+    entry.get(out[i]);
+    if (ShmEndpoint* const owner = entry.owner()) [[likely]] {
+      owner->on_polled(out[i].op);
     } else {
       ++orphans;
     }

@@ -17,6 +17,8 @@
 // Concurrency and lifetime: completion_queue.h of the fabric. reserve(), the
 // board and the mailbox are also used by the service thread.
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -31,6 +33,44 @@
 namespace yonder::fabric::shm {
 
 class ShmEndpoint;
+
+// A completion in the queue, and whose it is.
+//
+// It is often read right after it was written, while the stores of a large copy
+// before it still wait for memory. A processor hands such a value from store to
+// load only if one store covers the whole load; otherwise the load waits for all
+// of them (measured: 60 ns of 430 for a read of 1 KiB). So an entry is written
+// and read in the same three pieces of 16 bytes, the width compilers also copy a
+// Completion with.
+class alignas(16) ReadyEntry {
+ public:
+  void set(const Completion& completion, ShmEndpoint* owner) {
+    const std::uint64_t sizes = completion.length | std::uint64_t{completion.immediate} << 32;
+    const std::uint64_t kinds = static_cast<std::uint64_t>(completion.status) |
+                                static_cast<std::uint64_t>(completion.op) << 16 |
+                                static_cast<std::uint64_t>(completion.flags) << 24;
+    pieces_[0] = Piece{completion.user_data, completion.value};
+    pieces_[1] = Piece{completion.endpoint.value(), sizes};
+    pieces_[2] = Piece{kinds, reinterpret_cast<std::uint64_t>(owner)};
+  }
+  void get(Completion& completion) const {
+    auto* const out = reinterpret_cast<std::byte*>(&completion);
+    std::memcpy(out, &pieces_[0], 16);
+    std::memcpy(out + 16, &pieces_[1], 16);
+    std::memcpy(out + 32, &pieces_[2], 8);
+  }
+  // Null once the endpoint is gone.
+  ShmEndpoint* owner() const { return reinterpret_cast<ShmEndpoint*>(pieces_[2][1]); }
+  void orphan() { pieces_[2] = Piece{pieces_[2][0], 0}; }
+
+ private:
+  using Piece = std::uint64_t __attribute__((vector_size(16)));
+  Piece pieces_[3];
+};
+static_assert(sizeof(Completion) == 40 && offsetof(Completion, value) == 8 &&
+              offsetof(Completion, endpoint) == 16 && offsetof(Completion, length) == 24 &&
+              offsetof(Completion, immediate) == 28 && offsetof(Completion, status) == 32 &&
+              offsetof(Completion, op) == 34 && offsetof(Completion, flags) == 35);
 
 class alignas(64) ShmCompletionQueue final : public CompletionQueue {
  public:
@@ -56,7 +96,7 @@ class alignas(64) ShmCompletionQueue final : public CompletionQueue {
   // ------------------------------------------------ the queue's thread
   // There is room: the endpoint has reserved it.
   void push(const Completion& completion, ShmEndpoint* owner) {
-    ready_[tail_++ & mask_] = {completion, owner};
+    ready_[tail_++ & mask_].set(completion, owner);
   }
   void push_delayed(const Completion& completion, ShmEndpoint* owner, Instant due);
   // Asks for progress on every poll until the endpoint has nothing pending.
@@ -70,14 +110,10 @@ class alignas(64) ShmCompletionQueue final : public CompletionQueue {
   void read_mail();
 
  private:
-  struct Entry {
-    Completion completion;
-    ShmEndpoint* owner;  // Null once the endpoint is gone.
-  };
   struct Delayed {
     Instant due;
     std::uint64_t order;
-    Entry entry;
+    ReadyEntry entry;
     // For a heap with the earliest on top.
     friend bool operator<(const Delayed& a, const Delayed& b) {
       return a.due != b.due ? a.due > b.due : a.order > b.order;
@@ -110,7 +146,7 @@ class alignas(64) ShmCompletionQueue final : public CompletionQueue {
   const std::shared_ptr<Mailbox> mailbox_;
 
   // The queue's thread.
-  std::vector<Entry> ready_;
+  std::vector<ReadyEntry> ready_;
   std::uint32_t mask_;
   std::uint32_t head_ = 0;
   std::uint32_t tail_ = 0;

@@ -147,7 +147,7 @@ void ShmEndpoint::complete_receive(const ReceiveRequest& receive, Op op, ErrorCo
 
 // ---------------------------------------------------------------- posting
 
-Result<std::size_t> ShmEndpoint::do_post(std::span<const WorkRequest> requests) {
+Result<std::size_t> ShmEndpoint::post_all(std::span<const WorkRequest> requests) {
   if (state_ == EndpointState::kClosed) [[unlikely]]
     return fail(ErrorCode::kClosed, "post: the endpoint is closed");
   const std::size_t room = std::min(limits_.depth - in_flight_, pending_.room());

@@ -109,8 +109,8 @@ class alignas(64) ShmEndpoint final : public Endpoint {
   // ------------------------------------------------ for the queue
   void on_attached();
   void on_mail(Mail& mail);
-  void on_polled(const Completion& completion) {
-    if (completion.op >= Op::kReceive) {
+  void on_polled(Op op) {
+    if (op >= Op::kReceive) {
       --receives_in_use_;
     } else {
       --in_flight_;
@@ -150,10 +150,16 @@ class alignas(64) ShmEndpoint final : public Endpoint {
   };
 
   Result<std::size_t> do_post(std::span<const WorkRequest> requests) override;
+  Result<std::size_t> post_all(std::span<const WorkRequest> requests);
 
   // endpoint_direct.cc
   std::size_t execute_now(std::span<const WorkRequest> requests);
   void prefetch(std::span<const WorkRequest> requests) const;
+  // The common case in as few instructions as possible, because what follows a
+  // copy can only hide behind its cache misses while the processor's queues have
+  // room: one piece, no flags, no deadline of its own, nothing wrong. False: not
+  // that case, and nothing has happened (or a read that must be repeated).
+  bool try_simple(const WorkRequest& request);
   Outcome try_now(const WorkRequest& request);
   Outcome access(const WorkRequest& request, const Attachment& region);
   Outcome write_and_announce(const WorkRequest& request, const Attachment& region);
