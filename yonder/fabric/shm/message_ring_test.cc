@@ -183,7 +183,7 @@ class Dialogue : public ::testing::Test {
     }
   };
 
-  Dialogue() : cells_(2 * kCells + 2) {
+  Dialogue() : cells_(2 * (kCells + kExpressCells)) {
     for (HeadCell& cell : cells_) std::memset(static_cast<void*>(&cell), 0, sizeof cell);
     for (int i = 0; i < 2; ++i) {
       Side& side = sides_[i];
@@ -191,7 +191,7 @@ class Dialogue : public ::testing::Test {
       side.receiver = MessageReceiver(ring(1 - i), kCells, &consumed_[1 - i], express(1 - i));
     }
   }
-  HeadCell* express(int i) { return &cells_[2 * kCells + static_cast<std::size_t>(i)]; }
+  HeadCell* express(int i) { return &cells_[2 * kCells + static_cast<std::size_t>(i) * kExpressCells]; }
   std::byte* ring(int i) {
     return reinterpret_cast<std::byte*>(&cells_[static_cast<std::size_t>(i) * kCells]);
   }
@@ -207,11 +207,11 @@ class Dialogue : public ::testing::Test {
   Side sides_[2];
 };
 
-TEST_F(Dialogue, QuestionsAndAnswersNeedOneLineEach) {
+TEST_F(Dialogue, QuestionsAndAnswersStayInTheExpressArea) {
   // The first answer tells that the first question was consumed, and so on.
   for (int i = 0; i < 1000; ++i) {
     const std::string question = "question " + std::to_string(i);
-    const std::string answer = "answer " + std::to_string(i);
+    const std::string answer = "answer " + std::string(static_cast<std::size_t>(i) % 221, 'a');
     sides_[0].say(question);
     ASSERT_EQ(sides_[1].hear(), question);
     sides_[1].say(answer);
@@ -252,6 +252,15 @@ TEST_F(Dialogue, BothSidesBehaveLikeQueues) {
       model[1 - i].pop_front();
     }
   }
+}
+
+TEST_F(Dialogue, ALieAboutTheLengthOfAnExpressMessageIsMalformed) {
+  sides_[0].say("short");
+  express(0)->what.store(1u << 28 | 229);  // one byte more than the area holds
+  MessageHead head;
+  std::uint32_t acknowledged = 0;
+  ASSERT_TRUE(sides_[1].receiver.has_message());
+  EXPECT_FALSE(sides_[1].receiver.peek(head, acknowledged));
 }
 
 // Random traffic against a queue of strings.

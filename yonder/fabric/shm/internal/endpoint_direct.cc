@@ -162,9 +162,18 @@ std::size_t ShmEndpoint::execute_now(std::span<const WorkRequest> requests) {
 
 Result<std::size_t> ShmEndpoint::do_post(std::span<const WorkRequest> requests) {
   const bool free = pending_.empty() && state_ == EndpointState::kOpen && in_flight_ < limits_.depth;
-  if (requests.size() == 1 && free && try_simple(requests.front())) [[likely]] {
-    ++in_flight_;
-    return 1;
+  if (requests.size() == 1 && free) [[likely]] {
+    const WorkRequest& request = requests.front();
+    if (request.op != Op::kSend) {
+      if (try_simple(request)) {
+        ++in_flight_;
+        return 1;
+      }
+    } else if (request.deadline.is_default() && check_request(request, limits_) == ErrorCode::kOk) {
+      ++in_flight_;
+      if (try_send(request) == Outcome::kDone) return 1;
+      --in_flight_;
+    }
   }
   return post_all(requests);
 }

@@ -71,6 +71,9 @@ inline constexpr std::uint32_t kLengthMask = (std::uint32_t{1} << 28) - 1;
 // Longest kSend that an endpoint can ask for. A ring holds two of the longest.
 inline constexpr std::uint32_t kMaxMessageBytes = 4u << 20;
 
+// Cells of the express area (see message_ring.h): messages of up to 228 bytes.
+inline constexpr std::uint32_t kExpressCells = 4;
+
 constexpr std::uint32_t cells_of(std::uint32_t length) {
   if (length <= HeadCell::kPayload) return 1;
   return 1 + (length - HeadCell::kPayload + TailCell::kPayload - 1) / TailCell::kPayload;
@@ -118,7 +121,7 @@ struct Lane {
   // Messages before this cell number that their sender gave up. Writer: the speaker.
   alignas(kLineBytes) std::atomic<std::uint32_t> withdrawn;
   // For one message at a time (see message_ring.h). Writer: the speaker.
-  alignas(kLineBytes) HeadCell express;
+  alignas(kLineBytes) HeadCell express[kExpressCells];
   alignas(kLineBytes) ServeRequest requests[kSlots];  // Writer: the speaker.
   ServeReply replies[kSlots];                         // Writer: the listener's service thread.
 };

@@ -16,9 +16,9 @@ Link::Link(LinkParts parts, EndpointId endpoint, std::shared_ptr<Mailbox> mailbo
   peer_sizes_mask_ = shape.receive_depth[d] - 1;
   our_sizes_ = sizes(1 - d);
   our_sizes_mask_ = shape.receive_depth[1 - d] - 1;
-  sender = MessageSender(memory + shape.cells_at(d), shape.cells, &lane(d).consumed, &lane(d).express);
+  sender = MessageSender(memory + shape.cells_at(d), shape.cells, &lane(d).consumed, lane(d).express);
   receiver = MessageReceiver(memory + shape.cells_at(1 - d), shape.cells, &lane(1 - d).consumed,
-                             &lane(1 - d).express);
+                             lane(1 - d).express);
   service_mark_ = BoardMark(parts_.peer_service.data(), parts_.peer.service_entry);
   service_line_ = &parts_.peer_state.line(0);
   if (parts_.peer_queue.valid()) {
