@@ -87,6 +87,7 @@ void Poller::run() {
 
 bool Poller::step() {
   in_step_ = true;
+  answered_in_step_ = false;
   const std::uint64_t before = queue_->operations_completed();
   queue_->poll({});
   bool worked = queue_->operations_completed() != before;

@@ -1,6 +1,7 @@
 // The way out: from an answer to the fabric.
 
 #include <algorithm>
+#include <utility>
 
 #include "yonder/base/check.h"
 #include "yonder/rpc/internal/poller.h"
@@ -65,7 +66,9 @@ void Poller::answer(Exchange& exchange) {
   if (staged_for_ != &connection || staged_count_ == kDoorbell) flush();
   staged_for_ = &connection;
   staged_[staged_count_++] = &exchange;
-  if (!in_step_) flush();
+  // The first answer of a step leaves at once: it is the only one when a client
+  // waits for it, and then every nanosecond counts. Later ones share a doorbell.
+  if (!in_step_ || !std::exchange(answered_in_step_, true)) flush();
 }
 
 bool Poller::must_signal(Connection& connection) const {

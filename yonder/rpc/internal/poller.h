@@ -118,6 +118,7 @@ class alignas(sync::kNoSharingBytes) Poller {
   const std::uint32_t exchanges_per_connection_;
 
   bool in_step_ = false;                                    // Answers may wait for the end of the step.
+  bool answered_in_step_ = false;                           // One has been sent.
   std::array<fabric::ReceiveRequest, kRepostBatch> spent_;  // Receives to be posted again.
   std::uint32_t spent_count_ = 0;
 
