@@ -91,7 +91,10 @@ HeapStats Heap::stats() const {
 }
 
 Compactor& Heap::compactor() { return *core_->compactor; }
-bool Heap::reclaim() { return core_->reclaimer.poll(); }
+bool Heap::reclaim() {
+  for (const auto& pool : core_->pools) pool->trim();
+  return core_->reclaimer.poll();
+}
 const FrameStore& Heap::frames() const { return *core_->store; }
 const BlockTable& Heap::blocks() const { return *core_->table; }
 const SizeClasses& Heap::classes() const { return core_->classes; }

@@ -46,6 +46,7 @@ namespace yonder::node {
 
 namespace internal {
 struct HeapCore;
+struct Frame;
 struct ThreadRecord;
 struct Place;
 }  // namespace internal
@@ -138,12 +139,14 @@ class HeapThread {
 
   Result<ObjectPtr> alloc_span(std::uint32_t bytes);
   void free_span(FrameId frame);
+  bool put_into_bin(internal::Frame& frame, std::uint32_t slot);
   bool relieve();
   Result<ObjectVersion> read_elsewhere(ObjectPtr& object, std::span<std::byte> out);
   Result<ObjectVersion> read_large(ObjectPtr& object, std::span<std::byte> out);
   Result<ObjectVersion> write_object(ObjectPtr& object, const ObjectVersion* expected,
                                      std::span<const std::byte> data);
   Result<internal::Place> lock_object(ObjectPtr object);
+  Result<internal::Place> lock_elsewhere(ObjectPtr object);
   void note_correction(ObjectPtr& object, std::uint32_t slot);
 
   internal::HeapCore* core_;
@@ -166,8 +169,9 @@ class Heap {
 
   // Exact once the threads rest.
   HeapStats stats() const;
-  // Gives back what has been freed and nobody looks at any more. Called by itself
-  // in batches; a caller that wants the memory gone now calls it. True: all is gone.
+  // Gives all free frames back that nobody looks at any more. The heap does so by
+  // itself, in batches, but keeps a few empty frames; a caller that wants the
+  // memory gone now calls this. True: all is gone.
   bool reclaim();
 
   // What one-sided readers need: superblocks and block table as regions, classes

@@ -32,17 +32,10 @@ bool copy_is_proven(const SlotLayout& layout, std::byte* slot, HeaderWord before
   return proves_copy(before, after) && internal::ticks() - since < internal::kMaxCopyTicks;
 }
 
-// Whether the pointer can name a slot object of this heap, without saying why not.
-bool is_plausible(const HeapCore& core, ObjectPtr object) {
-  return object.is_well_formed() && object.node() == core.options.node &&
-         object.size_class() < core.layouts.size() &&
-         object.size() <= core.layouts[object.size_class()].capacity();
-}
-
 }  // namespace
 
 Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> out) {
-  if (is_plausible(*core_, object) && out.size() <= object.size()) [[likely]] {
+  if (internal::is_plausible(*core_, object) && out.size() <= object.size()) [[likely]] {
     const SizeClass& shape = core_->classes[object.size_class()];
     const std::uint64_t offset = std::uint64_t{object.slot()} * shape.slot_bytes;
     // Where the object is if its block never moved: on its way while we ask.
@@ -110,8 +103,8 @@ Result<ObjectVersion> HeapThread::write_if_version(ObjectPtr& object, ObjectVers
 
 Result<ObjectVersion> HeapThread::write_object(ObjectPtr& object, const ObjectVersion* expected,
                                                std::span<const std::byte> data) {
-  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   if (data.size() > object.size()) {
+    YONDER_TRY_VOID(internal::check_pointer(*core_, object));
     return fail(ErrorCode::kOutOfBounds, "write more than the object has", object.size());
   }
   Section section(*record_);

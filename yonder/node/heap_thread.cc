@@ -90,6 +90,7 @@ Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes) {
 }
 
 bool HeapThread::relieve() {
+  for (const auto& pool : core_->pools) pool->trim();
   // Retired frames count as used until slow readers have left them.
   if (const std::uint64_t before = core_->reclaimer.waiting_bytes(); before != 0) {
     for (int i = 0; i < kReclaimPolls && !core_->reclaimer.poll(); ++i) std::this_thread::yield();
@@ -100,6 +101,15 @@ bool HeapThread::relieve() {
 
 // Makes the object ours: state writing. The place is valid in the caller's section.
 Result<Place> HeapThread::lock_object(ObjectPtr object) {
+  Place at_hint;
+  if (internal::try_lock_at_hint(*core_, object, at_hint)) [[likely]]
+    return at_hint;
+  return lock_elsewhere(object);
+}
+
+// The object was displaced, is held, or does not exist.
+Result<Place> HeapThread::lock_elsewhere(ObjectPtr object) {
+  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   internal::Waiter waiter(core_->clock, core_->options.longest_wait);
   for (;;) {
     YONDER_TRY(place, internal::locate(*core_, object));
@@ -117,23 +127,26 @@ Result<Place> HeapThread::lock_object(ObjectPtr object) {
 }
 
 Result<void> HeapThread::free(ObjectPtr object) {
-  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   FrameId frame_id;
   bool worth_a_look = false;
   {
     Section section(*record_);
-    YONDER_TRY(place, lock_object(object));
+    Place place;
+    if (!internal::try_lock_at_hint(*core_, object, place)) [[unlikely]] {
+      YONDER_TRY(elsewhere, lock_elsewhere(object));
+      place = elsewhere;
+    }
     Frame& frame = *place.frame;
     frame_id = frame.id;
     // While we hold the object its block cannot leave: the answer is stable.
     const bool is_alien = frame.block_of(place.slot) != place.word.home();
     // release: pairs with the acquire of the next owner of the slot.
     frame.header(place.slot).store(place.word.freed().bits(), std::memory_order_release);
-    {
+    if (!put_into_bin(frame, place.slot)) {
       SpinGuard lock(frame.lock);
       frame.put(place.slot);
       worth_a_look = frame.free_count == frame.slots ||
-                     (frame.state == FrameState::kFull && frame.free_count >= frame.slots / 4);
+                     (frame.state == FrameState::kFull && frame.free_count >= frame.worth_listing);
     }
     if (is_alien) core_->forget_alien(place.word);
   }
@@ -144,6 +157,20 @@ Result<void> HeapThread::free(ObjectPtr object) {
     if (worth_a_look) core_->pools[object.size_class()]->after_free(frame_id);
   }
   return {};
+}
+
+// A slot of the word that this thread is allocating from goes straight back there,
+// without the frame's lock: what is allocated and freed at once stays in the thread.
+bool HeapThread::put_into_bin(Frame& frame, std::uint32_t slot) {
+  if (frame.size_class == kSpanClass) return false;
+  Bin& bin = record_->bins[frame.size_class];
+  // relaxed: a reason to look properly.
+  if (bin.frame.load(std::memory_order_relaxed) != &frame) return false;
+  Allocating allocating(*record_);
+  // As in alloc(): R3 of thread_record.h.
+  if (bin.frame.load(std::memory_order_acquire) != &frame || bin.word != slot / 64) return false;
+  bin.bits |= std::uint64_t{1} << (slot % 64);
+  return true;
 }
 
 // The object is gone, so only the thread that freed it comes here.
@@ -161,7 +188,6 @@ Result<ObjectPtr> HeapThread::find(ObjectPtr object) {
 }
 
 Result<ObjectPtr> HeapThread::release_ptr(ObjectPtr object) {
-  YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   Section section(*record_);
   YONDER_TRY(place, lock_object(object));
   Frame& frame = *place.frame;

@@ -6,10 +6,8 @@
 namespace yonder::node {
 namespace {
 
-constexpr std::uint32_t kChecksumBytes = 4;
 constexpr std::uint32_t kMinSlotBytes = 16;
 constexpr std::uint32_t kLinearLimit = 128;
-constexpr std::uint32_t kTableLimit = 1024;
 // The largest slot shares a 2 MiB frame with 31 others, so that a tail is at most
 // 1/32; larger objects are spans, whose rounding to 4 KiB units is below 1/16.
 constexpr std::uint32_t kMaxSlotBytes = kMaxFrameBytes / 32;
@@ -87,29 +85,12 @@ void SizeClasses::add_classes(const SizeClassOptions& options) {
   }
 }
 
-std::uint32_t SizeClasses::slot_bytes_for(std::uint32_t bytes) const {
-  switch (validator_) {
-    case Validator::kReread:
-      return kHeaderBytes + bytes;
-    case Validator::kChecksum:
-      return kHeaderBytes + kChecksumBytes + bytes;
-    case Validator::kLines:
-      break;
-  }
-  // Slots start at multiples of 8. The first line boundary inside is at most 56
-  // bytes after the header's end if the slot starts a line, at once if the header
-  // ends one: in the worst case every 63 further bytes need one version byte.
-  return kHeaderBytes + bytes + (bytes + kLineBytes - 2) / (kLineBytes - 1);
-}
-
 std::uint64_t SizeClasses::span_bytes_for(std::uint32_t bytes) const {
   return (std::uint64_t{slot_bytes_for(bytes)} + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
 }
 
-std::uint8_t SizeClasses::class_for(std::uint32_t bytes) const {
-  const std::uint32_t slot = slot_bytes_for(bytes);
-  if (slot <= kTableLimit) return by_eighth_[(slot + 7) / 8];
-  const auto found = std::ranges::lower_bound(classes_, slot, {}, &SizeClass::slot_bytes);
+std::uint8_t SizeClasses::class_for_large(std::uint32_t slot_bytes) const {
+  const auto found = std::ranges::lower_bound(classes_, slot_bytes, {}, &SizeClass::slot_bytes);
   return found == classes_.end() ? kSpanClass : static_cast<std::uint8_t>(found - classes_.begin());
 }
 

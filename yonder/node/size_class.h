@@ -31,6 +31,7 @@ enum class Validator : std::uint8_t {
 };
 
 inline constexpr std::uint32_t kHeaderBytes = 8;
+inline constexpr std::uint32_t kChecksumBytes = 4;
 inline constexpr std::uint32_t kLineBytes = 64;
 inline constexpr std::uint32_t kUnitBytes = 4096;  // Of frames: ids and sizes count in it.
 inline constexpr std::uint32_t kMaxFrameBytes = 2 << 20;
@@ -60,20 +61,35 @@ class SizeClasses {
 
   // The class for `bytes` of payload; kSpanClass if none is large enough.
   // Requires 1 ≤ bytes ≤ kMaxObjectBytes.
-  std::uint8_t class_for(std::uint32_t bytes) const;
+  std::uint8_t class_for(std::uint32_t bytes) const {
+    const std::uint32_t slot = slot_bytes_for(bytes);
+    if (slot <= kTableLimit) [[likely]]
+      return by_eighth_[(slot + 7) / 8];
+    return class_for_large(slot);
+  }
 
   std::size_t count() const { return classes_.size(); }
   const SizeClass& operator[](std::size_t index) const { return classes_[index]; }
   Validator validator() const { return validator_; }
 
   // Slot bytes an object of `bytes` needs in the worst alignment.
-  std::uint32_t slot_bytes_for(std::uint32_t bytes) const;
+  std::uint32_t slot_bytes_for(std::uint32_t bytes) const {
+    if (validator_ == Validator::kReread) return kHeaderBytes + bytes;
+    if (validator_ == Validator::kChecksum) return kHeaderBytes + kChecksumBytes + bytes;
+    // Slots start at multiples of 8. The first line boundary inside is at most 56
+    // bytes after the header's end if the slot starts a line, at once if the header
+    // ends one: in the worst case every 63 further bytes need one version byte.
+    return kHeaderBytes + bytes + (bytes + kLineBytes - 2) / (kLineBytes - 1);
+  }
   // Bytes of whole units that a span of `bytes` of payload occupies.
   std::uint64_t span_bytes_for(std::uint32_t bytes) const;
 
  private:
   explicit SizeClasses(Validator validator) : validator_(validator) {}
   void add_classes(const SizeClassOptions& options);
+  std::uint8_t class_for_large(std::uint32_t slot_bytes) const;
+
+  static constexpr std::uint32_t kTableLimit = 1024;
 
   Validator validator_;
   std::vector<SizeClass> classes_;

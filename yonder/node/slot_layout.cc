@@ -55,7 +55,7 @@ void store_line_byte(std::byte* at, std::byte value) {
 
 }  // namespace
 
-void SlotLayout::clear(std::byte* slot, HeaderWord word, bool fresh) const {
+void SlotLayout::clear_other(std::byte* slot, HeaderWord word, bool fresh) const {
   if (validator_ == Validator::kLines) {
     // Opening bytes first become "being written" and then the new version's.
     for (std::uint64_t at = first_boundary(phase_of(slot)); at < slot_bytes_; at += kLineBytes) {
@@ -68,7 +68,7 @@ void SlotLayout::clear(std::byte* slot, HeaderWord word, bool fresh) const {
     return;
   }
   if (!fresh) sync::shared_zero(slot + kHeaderBytes, slot_bytes_ - kHeaderBytes);
-  if (validator_ == Validator::kChecksum) store_checksum(slot, word);
+  store_checksum(slot, word);
 }
 
 void SlotLayout::store(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const {

@@ -46,7 +46,13 @@ class SlotLayout {
 
   // Makes the payload zero, and valid under the version of `word`. `fresh`: the
   // slot has never been used, its memory is zero.
-  void clear(std::byte* slot, HeaderWord word, bool fresh) const;
+  void clear(std::byte* slot, HeaderWord word, bool fresh) const {
+    if (validator_ == Validator::kReread) [[likely]] {
+      if (!fresh) sync::shared_zero(slot + kHeaderBytes, slot_bytes_ - kHeaderBytes);
+    } else {
+      clear_other(slot, word, fresh);
+    }
+  }
   // Replaces the first bytes of the payload; what remains stays. The whole is
   // valid under the version of `word`. Requires data.size() ≤ capacity().
   void store(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const;
@@ -82,13 +88,13 @@ class SlotLayout {
   }
 
  private:
-  static constexpr std::uint32_t kChecksumBytes = 4;
   static constexpr std::uint64_t capacity_of(Validator validator, std::uint64_t slot_bytes) {
     const std::uint64_t room = slot_bytes - kHeaderBytes;
     if (validator == Validator::kReread) return room;
     if (validator == Validator::kChecksum) return room - kChecksumBytes;
     return room - (room + kLineBytes - 1) / kLineBytes;  // Worst phase: a byte in every 64.
   }
+  void clear_other(std::byte* slot, HeaderWord word, bool fresh) const;
   void load_other(const std::byte* slot, std::span<std::byte> out) const;
   void store_lines(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const;
   void store_checksum(std::byte* slot, HeaderWord word) const;

@@ -69,16 +69,12 @@ Result<ObjectPtr> ClassPool::allocate_shared(ThreadRecord& record, std::uint32_t
 }
 
 Result<Frame*> ClassPool::next_frame() {
-  while (!available_.empty()) {
-    // The empty one last: it is the one that can be given back.
-    Frame* frame = available_.back();
-    if (frame == kept_empty_ && available_.size() > 1) frame = available_[available_.size() - 2];
-    unlist(*frame);
-    SpinGuard frame_lock(frame->lock);
-    if (frame->free_count != 0) return frame;
-    frame->state = FrameState::kFull;
-  }
-  return new_frame();
+  // Empty ones last: they are those that can be given back.
+  std::vector<Frame*>& list = available_.empty() ? empty_ : available_;
+  if (list.empty()) return new_frame();
+  Frame* frame = list.back();
+  list.pop_back();
+  return frame;
 }
 
 Result<Frame*> ClassPool::new_frame() {
@@ -88,60 +84,73 @@ Result<Frame*> ClassPool::new_frame() {
   return frame;
 }
 
-bool ClassPool::is_worth_listing(const Frame& frame) const {
-  return frame.free_count != 0 && frame.free_count >= frame.slots / 4;
-}
-
 // Nobody hands out this frame's slots any more.
 void ClassPool::drop(Frame& frame) {
   bool listed = false;
   {
     SpinGuard lock(frame.lock);
-    listed = is_worth_listing(frame);
+    listed = frame.free_count >= frame.worth_listing;
     frame.state = listed ? FrameState::kAvailable : FrameState::kFull;
   }
-  if (listed) list(frame);
+  if (listed) list(frame, available_);
 }
 
-void ClassPool::list(Frame& frame) {
-  frame.available_position = static_cast<std::uint32_t>(available_.size());
-  available_.push_back(&frame);
+void ClassPool::list(Frame& frame, std::vector<Frame*>& list) {
+  frame.listed_position = static_cast<std::uint32_t>(list.size());
+  list.push_back(&frame);
 }
 
-void ClassPool::unlist(Frame& frame) {
-  Frame* last = available_.back();
-  available_[frame.available_position] = last;
-  last->available_position = frame.available_position;
-  available_.pop_back();
-  if (kept_empty_ == &frame) kept_empty_ = nullptr;
+void ClassPool::unlist(Frame& frame, std::vector<Frame*>& list) {
+  Frame* last = list.back();
+  list[frame.listed_position] = last;
+  last->listed_position = frame.listed_position;
+  list.pop_back();
+}
+
+// One, or an eighth of the class's frames, or as many as 64 KiB.
+std::size_t ClassPool::kept_frames() const {
+  constexpr std::size_t kKeptBytes = 64 << 10;
+  return std::max({std::size_t{1}, frames_.size() / 8, kKeptBytes / core_.classes[class_].frame_bytes});
 }
 
 void ClassPool::after_free(FrameId id) {
-  FramePtr empty;
+  FramePtr surplus;
   {
     sync::LockGuard lock(mutex_);
     Frame* frame = core_.frame_at(id);
     if (frame == nullptr || frame->size_class != class_) return;
     bool newly_listed = false;
-    bool is_empty = false;
+    bool newly_empty = false;
     {
       SpinGuard frame_lock(frame->lock);
-      if (frame->state == FrameState::kFull && is_worth_listing(*frame)) {
+      if (frame->state == FrameState::kFull && frame->free_count >= frame->worth_listing) {
         frame->state = FrameState::kAvailable;
         newly_listed = true;
       }
-      is_empty = frame->state == FrameState::kAvailable && frame->free_count == frame->slots;
+      if (frame->state == FrameState::kAvailable && frame->free_count == frame->slots) {
+        frame->state = FrameState::kEmpty;
+        newly_empty = true;
+      }
     }
-    if (newly_listed) list(*frame);
-    if (!is_empty || frame == kept_empty_) return;
-    if (kept_empty_ == nullptr) {
-      kept_empty_ = frame;
+    if (newly_listed && !newly_empty) list(*frame, available_);
+    if (!newly_empty) return;
+    if (!newly_listed) unlist(*frame, available_);
+    if (empty_.size() < kept_frames()) {
+      list(*frame, empty_);
       return;
     }
-    unlist(*frame);
-    empty = forget(*frame);
+    surplus = forget(*frame);
   }
-  core_.reclaimer.retire(std::move(empty));
+  core_.reclaimer.retire(std::move(surplus));
+}
+
+void ClassPool::trim() {
+  std::vector<FramePtr> surplus;
+  {
+    sync::LockGuard lock(mutex_);
+    for (Frame* frame : std::exchange(empty_, {})) surplus.push_back(forget(*frame));
+  }
+  for (FramePtr& frame : surplus) core_.reclaimer.retire(std::move(frame));
 }
 
 FramePtr ClassPool::forget(Frame& frame) {
@@ -194,8 +203,8 @@ std::vector<Frame*> ClassPool::seize(std::size_t max_frames) {
   sync::LockGuard lock(mutex_);
   take_from_threads();
   shared_ = nullptr;
-  kept_empty_ = nullptr;
   available_.clear();
+  empty_.clear();
   std::vector<Frame*> draining;
   std::vector<std::pair<std::uint32_t, Frame*>> candidates;  // objects, frame
   for (Frame* frame : frames_) {

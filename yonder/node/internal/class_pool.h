@@ -4,8 +4,9 @@
 // Threads that allocate much of the class own a frame each and never come here
 // until it is used up. Rare allocations share one frame under the pool's mutex, so
 // that T threads × C classes do not cost T × C frames. Frames that are used up are
-// forgotten until enough of their objects are freed; empty frames go back, except
-// one, so that a program at a frame's edge does not fetch and return it for ever.
+// forgotten until enough of their objects are freed. A few empty frames are kept:
+// returning a frame and touching a new one costs microseconds per page, and a
+// program that allocates as much as it frees would do that all the time.
 //
 // Lock order: pool mutex, then a frame's spin lock. Frames of a class are retired
 // under its pool's mutex, so whoever holds that may use any frame it finds in the
@@ -42,6 +43,8 @@ class ClassPool {
   void after_free(FrameId frame);
   // Takes the thread's frame away, when it leaves.
   void abandon(Bin& bin);
+  // Retires the empty frames that were kept.
+  void trim();
 
   // The compactor's part. seize() takes the emptiest frames that have free slots, at
   // most `max_frames`, whoever has them, and all that a stopped run left draining.
@@ -67,20 +70,20 @@ class ClassPool {
   Result<Frame*> new_frame() YONDER_REQUIRES(mutex_);
   Result<ObjectPtr> allocate_shared(ThreadRecord& record, std::uint32_t bytes) YONDER_REQUIRES(mutex_);
   void drop(Frame& frame) YONDER_REQUIRES(mutex_);
-  void list(Frame& frame) YONDER_REQUIRES(mutex_);
-  void unlist(Frame& frame) YONDER_REQUIRES(mutex_);
+  static void list(Frame& frame, std::vector<Frame*>& list);
+  static void unlist(Frame& frame, std::vector<Frame*>& list);
+  std::size_t kept_frames() const YONDER_REQUIRES(mutex_);
   FramePtr forget(Frame& frame) YONDER_REQUIRES(mutex_);
   void take_from_threads() YONDER_REQUIRES(mutex_);
   void return_slots(Frame& frame, Bin& bin) YONDER_REQUIRES(mutex_);
-  bool is_worth_listing(const Frame& frame) const YONDER_REQUIRES(frame.lock);
 
   HeapCore& core_;
   const std::uint8_t class_;
   mutable sync::Mutex mutex_;
   std::vector<Frame*> frames_ YONDER_GUARDED_BY(mutex_);     // All of them.
   std::vector<Frame*> available_ YONDER_GUARDED_BY(mutex_);  // State kAvailable.
+  std::vector<Frame*> empty_ YONDER_GUARDED_BY(mutex_);      // State kEmpty.
   Frame* shared_ YONDER_GUARDED_BY(mutex_) = nullptr;        // State kShared.
-  Frame* kept_empty_ YONDER_GUARDED_BY(mutex_) = nullptr;    // The one empty frame in available_.
 };
 
 }  // namespace yonder::node::internal

@@ -31,6 +31,7 @@ Frame::Frame(FrameId frame_id, std::byte* frame_memory, std::uint8_t class_index
       slots(shape.slots),
       block_shift(shape.block_shift),
       group_count(shape.blocks),
+      worth_listing(shape.slots < 32 ? (shape.slots + 1) / 2 : shape.slots / 4),
       slot_bytes(shape.slot_bytes),
       frame_bytes(shape.frame_bytes),
       memory(frame_memory),
@@ -41,13 +42,6 @@ Frame::Frame(FrameId frame_id, std::byte* frame_memory, std::uint8_t class_index
     const std::uint32_t rest = slots - word * 64;
     free_bits[word] = rest >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << rest) - 1;
   }
-}
-
-void Frame::put(std::uint32_t index) {
-  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-  YONDER_DCHECK((free_bits[index / 64] & bit) == 0, "a slot is freed once");
-  free_bits[index / 64] |= bit;
-  ++free_count;
 }
 
 bool Frame::try_take(std::uint32_t index) {

@@ -9,6 +9,7 @@
 //   kShared     whoever holds the class's mutex     the class's frame for rare threads
 //   kFull       nobody; nobody looks at it          its thread used it up
 //   kAvailable  nobody yet; in the class's list     enough of it was freed
+//   kEmpty      nobody yet; kept for the next need  all of it was freed
 //   kSeized     the compactor                       collected
 //   kDraining   nobody; objects are leaving it      source of a move
 //
@@ -32,6 +33,7 @@
 #include <optional>
 #include <span>
 
+#include "yonder/base/check.h"
 #include "yonder/node/header_word.h"
 #include "yonder/node/internal/spin_lock.h"
 #include "yonder/node/object_ptr.h"
@@ -39,7 +41,7 @@
 
 namespace yonder::node::internal {
 
-enum class FrameState : std::uint8_t { kOwned, kShared, kFull, kAvailable, kSeized, kDraining };
+enum class FrameState : std::uint8_t { kOwned, kShared, kFull, kAvailable, kEmpty, kSeized, kDraining };
 
 struct Frame;
 struct FrameDeleter {
@@ -65,7 +67,12 @@ struct Frame {
   std::uint32_t word_count() const { return (slots + 63) / 64; }
 
   // Marks a slot free.
-  void put(std::uint32_t index) YONDER_REQUIRES(lock);
+  void put(std::uint32_t index) YONDER_REQUIRES(lock) {
+    const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+    YONDER_DCHECK((free_bits[index / 64] & bit) == 0, "a slot is freed once");
+    free_bits[index / 64] |= bit;
+    ++free_count;
+  }
   // Takes one particular slot, if it is free.
   bool try_take(std::uint32_t index) YONDER_REQUIRES(lock);
   // Takes some slot.
@@ -82,6 +89,9 @@ struct Frame {
   const std::uint32_t slots;
   const std::uint32_t block_shift;
   const std::uint32_t group_count;
+  // Free slots from which on a used-up frame is offered again: a thread that takes
+  // it should not be back at once.
+  const std::uint32_t worth_listing;
   const std::uint64_t slot_bytes;
   const std::uint64_t frame_bytes;
   std::byte* const memory;
@@ -99,7 +109,7 @@ struct Frame {
 
   // The class pool's: positions in its lists.
   std::uint32_t position = 0;
-  std::uint32_t available_position = 0;
+  std::uint32_t listed_position = 0;
 
  private:
   Frame(FrameId id, std::byte* memory, std::uint8_t size_class, const SizeClass& shape, std::byte* arrays);

@@ -55,7 +55,8 @@ struct HeapCore {
   // Makes a frame without objects unfindable: out of the map, its blocks closed.
   FramePtr unmake_frame(Frame& frame);
 
-  // Puts a new object into a free slot that the caller has taken.
+  // Puts a new object into a free slot that the caller has taken. Not inline, so that
+  // the pointer comes back in registers: built in memory it costs a stall.
   ObjectPtr place(Frame& frame, std::uint32_t slot, std::uint32_t bytes, Prng& random) const;
   // The id of a new object: its low bits say the slot within its block, so that
   // the ids of a block differ; the rest is random and not the predecessor's.

@@ -35,6 +35,38 @@ struct Place {
 // kNoSuchObject (a class that does not exist, a size that does not fit it).
 Result<void> check_pointer(const HeapCore& core, ObjectPtr object);
 
+// The same without saying what is wrong, for slot objects: the common way.
+inline bool is_plausible(const HeapCore& core, ObjectPtr object) {
+  return object.is_well_formed() && object.node() == core.options.node &&
+         object.size_class() < core.layouts.size() &&
+         object.size() <= core.layouts[object.size_class()].capacity();
+}
+
+// If the object is where its pointer says and nobody holds it: takes it (state
+// writing). False says nothing.
+inline bool try_lock_at_hint(const HeapCore& core, ObjectPtr object, Place& place) {
+  if (!is_plausible(core, object)) return false;
+  const BlockEntry entry = core.table->lookup(object.home());
+  if (!entry.valid() || entry.size_class() != object.size_class()) return false;
+  const SizeClass& shape = core.classes[object.size_class()];
+  Frame* frame = core.frame_at(entry.frame());
+  if (frame == nullptr || object.slot() >= shape.slots) return false;
+  // By arithmetic and not through the frame: that would be one more load to wait for.
+  std::byte* slot = core.store->address(entry.frame()) + std::uint64_t{object.slot()} * shape.slot_bytes;
+  const std::atomic_ref<std::uint64_t> header(*reinterpret_cast<std::uint64_t*>(slot));
+  // relaxed: the exchange decides.
+  const HeaderWord word(header.load(std::memory_order_relaxed));
+  if (!word.names(object.home(), object.id()) || word.state() != SlotState::kLive) return false;
+  std::uint64_t expected = word.bits();
+  // acquire: pairs with the release that left this word; the payload is complete.
+  if (!header.compare_exchange_strong(expected, word.with_state(SlotState::kWriting).bits(),
+                                      std::memory_order_acquire, std::memory_order_relaxed)) {
+    return false;
+  }
+  place = {.frame = frame, .slot = object.slot(), .word = word};
+  return true;
+}
+
 // kNoSuchObject. Requires check_pointer().
 Result<Place> locate(const HeapCore& core, ObjectPtr object);
 
