@@ -56,8 +56,16 @@ SliceOutcome Compactor::slice(std::uint8_t size_class, const SliceLimits& limits
   using Begin = internal::CompactionRun::Begin;
   if (!of.run.is_running()) {
     // Collecting is a step of its own: it has its own bound.
-    const Begin begun = of.run.begin(options_.max_frames, part);
-    outcome = begun == Begin::kNothing ? SliceOutcome::kNothing : SliceOutcome::kMore;
+    switch (of.run.begin(options_.max_frames, part)) {
+      case Begin::kBegan:
+        break;
+      case Begin::kNothing:
+        outcome = SliceOutcome::kNothing;
+        break;
+      case Begin::kTooEarly:
+        outcome = SliceOutcome::kLater;
+        break;
+    }
   } else if (!of.run.slice(limits, part)) {
     of.run.finish(part);
     outcome = SliceOutcome::kDone;
@@ -81,22 +89,15 @@ std::uint64_t Compactor::compact(std::uint8_t size_class) { return compact_while
 
 std::uint64_t Compactor::compact_while(std::uint8_t size_class, const std::atomic<bool>* stopping) {
   const std::uint64_t before = counters().bytes_freed;
-  const Deadline deadline = Deadline::after(core_.clock, core_.options.longest_wait);
-  std::uint64_t freed = 0;
+  const Deadline patience = Deadline::after(core_.clock, core_.options.longest_wait);
   for (;;) {
     const SliceOutcome outcome = slice(size_class);
     if (outcome == SliceOutcome::kNothing || outcome == SliceOutcome::kBusy) break;
+    if (outcome == SliceOutcome::kLater && patience.passed(core_.clock.now())) break;
     if (stopping != nullptr && stopping->load(std::memory_order_relaxed)) {
       stop(size_class);
       break;
     }
-    const std::uint64_t now_freed = counters().bytes_freed - before;
-    // No progress for long: some thread has not left its operation.
-    if (now_freed == freed && outcome == SliceOutcome::kMore && deadline.passed(core_.clock.now()) &&
-        !runs_[size_class]->run.is_running()) {
-      break;
-    }
-    freed = now_freed;
     std::this_thread::yield();
   }
   core_.reclaimer.poll();
@@ -148,16 +149,19 @@ std::uint64_t Compactor::run_due() {
 bool Compactor::relieve() {
   const std::uint64_t before = core_.store->active_bytes();
   std::uint64_t freed = 0;
+  bool busy = false;
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const auto size_class = static_cast<std::uint8_t>(i);
-    if (waste_bytes(size_class) != 0) freed += compact(size_class);
+    if (waste_bytes(size_class) == 0) continue;
+    freed += compact(size_class);
+    busy |= runs_[i]->is_led.load(std::memory_order_relaxed);  // A reason to try again.
   }
   const Deadline deadline = Deadline::after(core_.clock, core_.options.longest_wait);
   while (!core_.reclaimer.poll() && core_.store->active_bytes() >= before &&
          !deadline.passed(core_.clock.now())) {
     std::this_thread::yield();
   }
-  return freed != 0 || core_.store->active_bytes() < before;
+  return freed != 0 || busy || core_.store->active_bytes() < before;
 }
 
 namespace {

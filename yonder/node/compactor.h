@@ -71,6 +71,7 @@ struct CompactionEstimate {
 
 enum class SliceOutcome : std::uint8_t {
   kMore,     // the run goes on
+  kLater,    // a thread has not left an operation that began before the last run ended
   kDone,     // the run has ended and freed something
   kNothing,  // nothing to gain
   kBusy,     // another thread is leading this class
@@ -110,7 +111,7 @@ class Compactor {
   // compact() for the classes that are due. Returns the bytes of frames freed.
   std::uint64_t run_due();
   bool is_due(std::uint8_t size_class) const;
-  // For a heap at its limit: true if memory was freed.
+  // For a heap at its limit: true if memory was freed, or another thread is at it.
   bool relieve();
   // Ends a run that is under way between two slices: its frames go back. kBusy if
   // another thread is in a slice of it.
