@@ -18,6 +18,7 @@
 #include "yonder/fabric/shm/shm.h"
 #include "yonder/rpc/client.h"
 #include "yonder/rpc/server.h"
+#include "yonder/sync/mutex.h"
 
 namespace yonder::bench {
 namespace {
@@ -177,7 +178,10 @@ class Pair {
     pair->client_ = std::move(client);
     return pair;
   }
-  ~Pair() { responder_.reset(); }
+  ~Pair() {
+    sync::LockGuard lock(mutex_);
+    responder_.reset();
+  }
 
   rpc::Client& client() { return *client_; }
 
@@ -191,6 +195,7 @@ class Pair {
     server_->handle<EchoBlob<64>>(
         [](const rpc::Context&, const Blob<64>& b) -> Result<Blob<64>> { return b; });
     server_->handle<Wait>([this](const rpc::Context&, const rpc::Empty&, rpc::Responder<Wait> responder) {
+      sync::LockGuard lock(mutex_);
       responder_.emplace(std::move(responder));
     });
   }
@@ -198,7 +203,8 @@ class Pair {
   std::unique_ptr<fabric::Fabric> server_fabric_;
   std::unique_ptr<fabric::Fabric> client_fabric_;
   std::unique_ptr<rpc::Server> server_;
-  std::optional<rpc::Responder<Wait>> responder_;  // The poller's until the server stops.
+  sync::Mutex mutex_;
+  std::optional<rpc::Responder<Wait>> responder_ YONDER_GUARDED_BY(mutex_);  // Never answers.
   std::unique_ptr<fabric::CompletionQueue> queue_;
   rpc::ClientPtr client_;
 };

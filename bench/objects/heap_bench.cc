@@ -115,7 +115,7 @@ struct Jemalloc {
 
   static Jemalloc load() {
     Jemalloc out;
-    void* library = ::dlopen("libjemalloc.so.2", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    void* library = ::dlopen("libjemalloc.so.2", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) return out;
     out.allocate = reinterpret_cast<void* (*)(std::size_t)>(::dlsym(library, "malloc"));
     out.release = reinterpret_cast<void (*)(void*)>(::dlsym(library, "free"));

@@ -115,12 +115,17 @@ Result<void> Poller::rest(Deadline deadline) {
 
 void Poller::on_finished(Exchange& exchange) {
   if (driven_ || t_poller == this) return answer(exchange);
+  // Once the exchange is pushed it may be answered and the server be gone: being
+  // counted keeps the poller (advance_stop). Relaxed: the push publishes it.
+  finishing_.fetch_add(1, std::memory_order_relaxed);
   const bool pushed = finished_.try_push(&exchange);
   YONDER_CHECK(pushed, "an exchange finishes once, and there is room for each");
   std::atomic_thread_fence(std::memory_order_seq_cst);  // See rest().
   // Relaxed: the fence orders it. One of several that finish at once wakes us.
   if (resting_.load(std::memory_order_relaxed) && resting_.exchange(false, std::memory_order_relaxed))
     queue_->wake();
+  // release: pairs with advance_stop(); our last access of the poller.
+  finishing_.fetch_sub(1, std::memory_order_release);
 }
 
 void Poller::tend() {
@@ -229,6 +234,8 @@ void Poller::advance_stop() {
   bool all_said = goodbyes_under_way_ == 0;
   connections_.for_each([&](Connection& connection) { all_said = all_said && connection.goodbye_sent; });
   if (!all_said) return;
+  // acquire: pairs with on_finished(). Zero stays zero, for no exchange is in use.
+  if (finishing_.load(std::memory_order_acquire) != 0) return;
   close_all();
   free_closed();
   drained_.store(true, std::memory_order_release);  // Pairs with drained(): nothing is under way.

@@ -14,6 +14,9 @@
 //   load_words,   an aligned 8-byte word of the shared side is never torn, whatever
 //   store_words   the alignment and length of the rest
 //
+// and, for the words that several parties count with, atomics on memory that is
+// not of an atomic type.
+//
 // Order: the copies are relaxed. Put a fence (acquire after a load, release
 // before and after a store) between them and the word that validates them.
 //
@@ -52,8 +55,12 @@ inline void shared_zero(void* to, std::size_t bytes) {
 
 namespace internal {
 
-// When both addresses and the length are multiples of 8, every move that memcpy
-// can choose starts and ends between words, so none is torn.
+// A plain memcpy tears words: it covers odd lengths with two overlapping moves, and
+// aligns its destination, so that its loads may straddle the words of the source.
+// Both need an address or a length that is not a multiple of 8. When all are,
+// every move that memcpy can choose (8, 16, 32, 64 bytes, `rep movsb` on the same
+// alignment) starts and ends between words, and the hardware performs the part of a
+// move that lies in one cache line as a whole or by words.
 inline bool is_word_copy(const void* a, const void* b, std::size_t bytes) {
   return ((reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | bytes) & 7) == 0;
 }
@@ -68,7 +75,8 @@ void copy_by_words(std::byte* shared, std::byte* local, std::size_t bytes) {
   };
   while (bytes != 0 && reinterpret_cast<std::uintptr_t>(shared) % 8 != 0) move(1);
   while (bytes >= 8) {
-    auto* word = reinterpret_cast<std::uint64_t*>(shared);
+    using Word = std::uint64_t __attribute__((may_alias));
+    auto* word = reinterpret_cast<Word*>(shared);
     std::uint64_t value = 0;
     // Relaxed: only wholeness is wanted. A builtin, not std::atomic, because the
     // memory is the user's.
@@ -104,6 +112,21 @@ inline void store_words(std::byte* shared, const std::byte* local, std::size_t b
   } else {
     internal::copy_by_words<false>(shared, const_cast<std::byte*>(local), bytes);
   }
+}
+
+// Atomics on a word of shared memory, which must be aligned. Builtins, not
+// std::atomic, because the memory is the user's; seq_cst is what a locked
+// instruction is anyway. Both return what was there before.
+inline std::uint64_t shared_fetch_add(std::byte* word, std::uint64_t add) {
+  using Word = std::uint64_t __attribute__((may_alias));
+  return __atomic_fetch_add(reinterpret_cast<Word*>(word), add, __ATOMIC_SEQ_CST);
+}
+inline std::uint64_t shared_compare_swap(std::byte* word, std::uint64_t compare, std::uint64_t swap) {
+  using Word = std::uint64_t __attribute__((may_alias));
+  std::uint64_t old = compare;
+  __atomic_compare_exchange_n(reinterpret_cast<Word*>(word), &old, swap, false, __ATOMIC_SEQ_CST,
+                              __ATOMIC_SEQ_CST);
+  return old;
 }
 
 }  // namespace yonder::sync

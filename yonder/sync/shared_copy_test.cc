@@ -29,6 +29,15 @@ TEST(SharedCopy, CopiesEveryAlignmentAndLength) {
   }
 }
 
+TEST(SharedCopy, CountsAndSwapsWords) {
+  alignas(8) std::array<std::byte, 8> word{};
+  EXPECT_EQ(shared_fetch_add(word.data(), 5), 0u);
+  EXPECT_EQ(shared_fetch_add(word.data(), 1), 5u);
+  EXPECT_EQ(shared_compare_swap(word.data(), 5, 9), 6u) << "is not swapped";
+  EXPECT_EQ(shared_compare_swap(word.data(), 6, 9), 6u);
+  EXPECT_EQ(shared_fetch_add(word.data(), 0), 9u);
+}
+
 TEST(SharedCopy, ZeroesExactlyItsRange) {
   std::array<std::byte, 32> memory{};
   memory.fill(std::byte{7});

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "yonder/fabric/shm/internal/copy.h"
 #include "yonder/fabric/shm/test_support.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::fabric::shm {
 namespace {
@@ -29,7 +29,7 @@ struct Variant {
 // because the reader may look at the same time.
 void fill(std::span<std::byte> memory, std::byte value) {
   const std::vector<std::byte> bytes(memory.size(), value);
-  copy_plain(memory.data(), bytes.data(), bytes.size());
+  sync::shared_copy(memory.data(), bytes.data(), bytes.size());
 }
 
 class Memory {
@@ -171,12 +171,12 @@ TEST_P(Revocation, NobodyWritesWhatWasTakenBack) {
     region.revoke();
     fill(memory.bytes(), kPoison);
     std::this_thread::yield();
-    copy_plain(seen.data(), memory.bytes().data(), kBytes);
+    sync::shared_copy(seen.data(), memory.bytes().data(), kBytes);
     spoilt += seen != poison;
     region = register_memory(memory);
     publish(region.token());
     eventually([&] {
-      copy_plain(seen.data(), memory.bytes().data(), kBytes);
+      sync::shared_copy(seen.data(), memory.bytes().data(), kBytes);
       return seen != poison;
     });
   }

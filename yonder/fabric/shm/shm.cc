@@ -184,6 +184,7 @@ class ShmFabric final : public Fabric {
     parts.release = [this, connector](const std::shared_ptr<Link>& closed) {
       service_->stop(connector, closed);
     };
+    if (options.reconnect) parts.newest = [this, connector] { return service_->newest(*connector); };
     return std::make_unique<ShmEndpoint>(shm_queue, std::move(parts), std::move(*link));
   }
 

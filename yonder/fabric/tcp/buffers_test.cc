@@ -56,20 +56,6 @@ TEST(WordWriter, KeepsTheOrderOfBytes) {
   }
 }
 
-TEST(RacyCopy, MovesEveryLengthAndAlignment) {
-  alignas(8) std::array<std::byte, 96> shared;
-  for (std::size_t i = 0; i < shared.size(); ++i) shared[i] = static_cast<std::byte>(i);
-  for (std::size_t offset = 0; offset < 16; ++offset) {
-    for (std::size_t length = 0; length <= 64; ++length) {
-      std::array<std::byte, 80> out{};
-      copy_from_shared(out.data() + 1, shared.data() + offset, length);
-      for (std::size_t i = 0; i < length; ++i) ASSERT_EQ(out[1 + i], shared[offset + i]);
-      ASSERT_EQ(out[0], std::byte{0});
-      ASSERT_EQ(out[1 + length], std::byte{0});
-    }
-  }
-}
-
 TEST(OutputBuffer, KeepsOrderWhileItIsDrainedAndFilled) {
   OutputBuffer buffer(100);
   unsigned next_in = 0;

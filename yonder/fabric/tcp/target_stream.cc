@@ -196,7 +196,7 @@ bool TargetStream::answer_long_read() {
       return true;
     }
     put_chunk_header(ErrorCode::kOk, count);
-    copy_from_shared(output_.append(count), binding_->memory().data() + request_.offset + done_bytes_, count);
+    sync::load_words(output_.append(count), binding_->memory().data() + request_.offset + done_bytes_, count);
     done_bytes_ += count;
   }
   return true;
@@ -220,8 +220,8 @@ void TargetStream::begin_atomic() {
   // Offsets were checked; the memory itself may have been registered askew.
   if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0) return reply(ErrorCode::kMisaligned);
   const std::uint64_t old = request_.operation() == Op::kFetchAdd
-                                ? shared_fetch_add(word, request_.operand)
-                                : shared_compare_swap(word, request_.compare, request_.operand);
+                                ? sync::shared_fetch_add(word, request_.operand)
+                                : sync::shared_compare_swap(word, request_.compare, request_.operand);
   reply(ErrorCode::kOk, old);
 }
 
@@ -364,7 +364,7 @@ void TargetStream::put_short_read() {
   const std::uint32_t length = request_.length;
   std::byte* out = output_.append(sizeof(ReplyHeader) + length);
   encode_reply(out, {.op = request_.op, .id = request_.id, .length = length});
-  copy_from_shared(out + sizeof(ReplyHeader), binding_->memory().data() + request_.offset, length);
+  sync::load_words(out + sizeof(ReplyHeader), binding_->memory().data() + request_.offset, length);
 }
 
 void TargetStream::put_chunk_header(ErrorCode status, std::uint32_t length) {

@@ -147,7 +147,8 @@ class alignas(sync::kNoSharingBytes) Poller {
 
   // Shared with whoever finishes an exchange elsewhere: see on_finished().
   std::atomic<bool> resting_ = false;
-  sync::MpscQueue<Exchange*> finished_;  // Room for every exchange.
+  std::atomic<std::uint32_t> finishing_ = 0;  // Threads inside it.
+  sync::MpscQueue<Exchange*> finished_;       // Room for every exchange.
 
   sync::Mutex inbox_mutex_;
   std::vector<std::unique_ptr<fabric::Endpoint>> inbox_ YONDER_GUARDED_BY(inbox_mutex_);

@@ -10,6 +10,7 @@ ShmEndpoint::ShmEndpoint(ShmCompletionQueue& queue, EndpointParts parts, std::sh
       options_(parts.options),
       limits_(parts.limits),
       release_(std::move(parts.release)),
+      newest_(std::move(parts.newest)),
       shared_receives_(static_cast<ShmReceiveQueue*>(parts.options.receive_queue)),
       link_(std::move(link)),
       pending_(parts.limits.depth, kMaxInline),
@@ -37,20 +38,21 @@ void ShmEndpoint::open() {
 
 void ShmEndpoint::on_attached() {
   shm_queue_.watch(*this, link_->parts().ours.queue_entry);
-  // Lost before we were on the list that such news are delivered to.
-  if (link_->lost() && state_ == EndpointState::kOpen) lose(false);
+  // News of before we were on the list that they are delivered to.
+  if (link_->lost()) {
+    lose();
+    if (newest_) adopt(newest_());
+  }
   if (is_busy()) shm_queue_.set_busy(*this);
 }
 
 void ShmEndpoint::on_mail(Mail& mail) {
   switch (mail.kind) {
     case Mail::Kind::kOpened:
-      link_ = std::move(mail.link);
-      open();
-      shm_queue_.watch(*this, link_->parts().ours.queue_entry);
+      adopt(std::move(mail.link));
       break;
     case Mail::Kind::kLost:
-      if (mail.link == link_ && state_ != EndpointState::kClosed) lose(mail.reconnecting);
+      if (mail.link == link_) lose();
       break;
     case Mail::Kind::kResolved:
       if (mail.link == link_) on_resolved(mail);
@@ -68,11 +70,21 @@ void ShmEndpoint::drop_entry() {
   shm_queue_.give_entry(link_->parts().ours.queue_entry);
 }
 
-void ShmEndpoint::lose(bool reconnecting) {
+void ShmEndpoint::adopt(std::shared_ptr<Link> link) {
+  if (!link || link == link_ || state_ == EndpointState::kClosed) return;
+  lose();
+  link_ = std::move(link);
+  open();
+  shm_queue_.watch(*this, link_->parts().ours.queue_entry);
+  if (link_->lost()) lose();
+}
+
+void ShmEndpoint::lose() {
+  if (state_ != EndpointState::kOpen) return;
   // What the peer said before it went is not lost.
   while (state_ == EndpointState::kOpen && link_->receiver.has_message() && take_message()) {
   }
-  state_ = reconnecting ? EndpointState::kReconnecting : EndpointState::kBroken;
+  state_ = after_loss();
   flush(ErrorCode::kConnectionLost);
   drop_entry();
 }
@@ -80,8 +92,9 @@ void ShmEndpoint::lose(bool reconnecting) {
 void ShmEndpoint::break_connection() {
   // Our service thread sees the end of the socket and decides what follows.
   link_->cut();
-  state_ = EndpointState::kReconnecting;
+  state_ = after_loss();
   flush(ErrorCode::kMalformedFrame);
+  drop_entry();
 }
 
 void ShmEndpoint::flush(ErrorCode status) {

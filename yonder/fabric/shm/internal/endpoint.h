@@ -56,6 +56,8 @@ struct EndpointParts {
   // Called once, when the endpoint closes: drops the connection and stops
   // reconnecting.
   std::function<void(const std::shared_ptr<Link>&)> release;
+  // The connection made last; absent if the endpoint does not reconnect.
+  std::function<std::shared_ptr<Link>()> newest;
 };
 
 // Messages in the ring of a peer with a shared receive queue, oldest first.
@@ -203,7 +205,12 @@ class alignas(64) ShmEndpoint final : public Endpoint {
   void complete_receive(const ReceiveRequest& receive, Op op, ErrorCode status, std::uint32_t length,
                         std::uint32_t immediate);
   void open();
-  void lose(bool reconnecting);
+  // Goes on with another connection, if it is another.
+  void adopt(std::shared_ptr<Link> link);
+  // The connection is lost. Does nothing if that is known already, so that what was
+  // posted since waits for the next one.
+  void lose();
+  EndpointState after_loss() const { return newest_ ? EndpointState::kReconnecting : EndpointState::kBroken; }
   void drop_entry();
   void flush(ErrorCode status);
   void break_connection();
@@ -212,6 +219,7 @@ class alignas(64) ShmEndpoint final : public Endpoint {
   const EndpointOptions options_;
   const Limits limits_;
   const std::function<void(const std::shared_ptr<Link>&)> release_;
+  const std::function<std::shared_ptr<Link>()> newest_;
   ShmReceiveQueue* const shared_receives_;
   EndpointState state_ = EndpointState::kReconnecting;
   std::shared_ptr<Link> link_;                    // Never null; a lost one stays until the next.

@@ -1,6 +1,6 @@
 // Direct access: what makes this provider fast. See region_table.h for R1 to R6.
-#include "yonder/fabric/shm/internal/copy.h"
 #include "yonder/fabric/shm/internal/endpoint.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::fabric::shm {
 namespace {
@@ -10,23 +10,18 @@ namespace {
 constexpr std::uint64_t kPrefetchBytes = 256;
 
 std::uint64_t access_atomic(const WorkRequest& request, std::byte* at) {
-  // Builtins on the user's memory, which the target's CPUs access as well:
-  // atomics of a region are by the CPU on both sides. seq_cst is what a locked
-  // instruction is anyway.
-  auto* const word = reinterpret_cast<std::uint64_t*>(at);
-  if (request.op == Op::kFetchAdd) return __atomic_fetch_add(word, request.operand, __ATOMIC_SEQ_CST);
-  std::uint64_t expected = request.compare;
-  __atomic_compare_exchange_n(word, &expected, request.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  return expected;
+  if (request.op == Op::kFetchAdd) return sync::shared_fetch_add(at, request.operand);
+  return sync::shared_compare_swap(at, request.compare, request.operand);
 }
 
 void copy_pieces(const WorkRequest& request, std::byte* remote) {
   const bool read = request.op == Op::kRead;
   for (const LocalPiece& piece : request.local) {
+    if (piece.length == 0) continue;  // Nothing may lie nowhere.
     if (read) {
-      copy_from_region(piece.data, remote, piece.length);
+      sync::load_words(piece.data, remote, piece.length);
     } else {
-      copy_to_region(remote, piece.data, piece.length);
+      sync::store_words(remote, piece.data, piece.length);
     }
     remote += piece.length;
   }
@@ -83,11 +78,11 @@ ShmEndpoint::Accessed ShmEndpoint::copy(const WorkRequest& request, const Attach
   bool valid = region->word->load(std::memory_order_acquire) == region->state;  // R3
   if (valid) [[likely]] {
     if (read) {
-      copy_from_region(piece.data, region->base + offset, piece.length);  // R4
+      sync::load_words(piece.data, region->base + offset, piece.length);  // R4
       std::atomic_thread_fence(std::memory_order_acquire);
       valid = region->word->load(std::memory_order_relaxed) == region->state;  // R5
     } else {
-      copy_to_region(region->base + offset, piece.data, piece.length);
+      sync::store_words(region->base + offset, piece.data, piece.length);
     }
   }
   link_->publishes();

@@ -12,9 +12,9 @@
 
 #include <cstdint>
 
-#include "yonder/fabric/shm/internal/copy.h"
+#include "yonder/sync/shared_copy.h"
 
-#ifdef YONDER_SHM_TSAN
+#ifdef YONDER_SHARED_COPY_HIDDEN
 extern "C" {
 void __tsan_acquire(void* address);
 void __tsan_release(void* address);
@@ -23,7 +23,7 @@ void __tsan_release(void* address);
 
 namespace yonder::fabric::shm {
 
-#ifdef YONDER_SHM_TSAN
+#ifdef YONDER_SHARED_COPY_HIDDEN
 inline void* handoff_object(std::uint64_t connection) {
   static char objects[1024];
   return &objects[connection % sizeof objects];

@@ -29,12 +29,11 @@ struct Mail {
   enum class Kind : std::uint8_t {
     kAttach,    // `attached` joins the queue
     kOpened,    // the endpoint has a new connection: `link`
-    kLost,      // `link` is lost; `reconnecting` says whether another follows
+    kLost,      // `link` is lost
     kResolved,  // what the peer says about a key, with the region mapped
     kNudge,     // look at your stalled endpoints
   };
   Kind kind = Kind::kNudge;
-  bool reconnecting = false;
   EndpointId endpoint{0};
   ShmEndpoint* attached = nullptr;
   std::shared_ptr<Link> link;

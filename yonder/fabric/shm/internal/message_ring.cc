@@ -12,15 +12,16 @@ class PieceReader {
   explicit PieceReader(std::span<const LocalPiece> pieces) : pieces_(pieces) {}
 
   void read(std::byte* to, std::uint32_t bytes) {
+    if (bytes == 0) return;  // Nothing may lie nowhere.
     if (pieces_.size() == 1) [[likely]] {
-      copy_plain(to, pieces_.front().data + offset_, bytes);
+      sync::shared_copy(to, pieces_.front().data + offset_, bytes);
       offset_ += bytes;
       return;
     }
     while (bytes != 0) {
       const LocalPiece& piece = pieces_.front();
       const std::uint32_t count = std::min(bytes, piece.length - offset_);
-      copy_plain(to, piece.data + offset_, count);
+      sync::shared_copy(to, piece.data + offset_, count);
       to += count;
       bytes -= count;
       offset_ += count;

@@ -42,9 +42,9 @@
 #include <cstdint>
 #include <span>
 
-#include "yonder/fabric/shm/internal/copy.h"
 #include "yonder/fabric/shm/internal/layout.h"
 #include "yonder/fabric/types.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::fabric::shm {
 
@@ -215,7 +215,7 @@ inline bool MessageReceiver::peek(MessageHead& head, std::uint32_t& acknowledged
 
 inline bool MessageReceiver::take(const MessageHead& head, std::byte* to) {
   const std::uint32_t first = std::min<std::uint32_t>(head.length, HeadCell::kPayload);
-  copy_plain(to, current().payload, first);
+  if (first != 0) sync::shared_copy(to, current().payload, first);  // Nothing may go nowhere.
   std::uint32_t left = head.length - first;
   to += first;
   for (std::uint32_t number = next_ + 1; left != 0; ++number) {
@@ -224,7 +224,7 @@ inline bool MessageReceiver::take(const MessageHead& head, std::byte* to) {
     if (tail.sequence.load(std::memory_order_relaxed) != number + 1) [[unlikely]]
       return false;
     const std::uint32_t bytes = std::min<std::uint32_t>(left, TailCell::kPayload);
-    copy_plain(to, tail.payload, bytes);
+    sync::shared_copy(to, tail.payload, bytes);
     to += bytes;
     left -= bytes;
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "yonder/base/check.h"
-#include "yonder/fabric/shm/internal/copy.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::fabric::shm {
 namespace {
@@ -29,14 +29,14 @@ void for_each_part(std::span<const LocalPiece> pieces, std::uint64_t offset, std
 
 void gather(std::byte* to, std::span<const LocalPiece> pieces, std::uint64_t offset, std::uint64_t bytes) {
   for_each_part(pieces, offset, bytes, [to](const std::byte* local, std::uint64_t at, std::uint64_t count) {
-    copy_plain(to + at, local, count);
+    sync::shared_copy(to + at, local, count);
   });
 }
 
 void scatter(std::span<const LocalPiece> pieces, std::uint64_t offset, const std::byte* from,
              std::uint64_t bytes) {
   for_each_part(pieces, offset, bytes, [from](std::byte* local, std::uint64_t at, std::uint64_t count) {
-    copy_plain(local, from + at, count);
+    sync::shared_copy(local, from + at, count);
   });
 }
 

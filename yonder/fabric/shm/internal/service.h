@@ -104,6 +104,8 @@ class Service {
   // Ends the connector and its newest connection. `known` is the one its endpoint
   // holds; what belongs to a newer one is given back here.
   void stop(const std::shared_ptr<Connector>& connector, const std::shared_ptr<Link>& known);
+  // The connection made last, null if none was made or it was stopped.
+  std::shared_ptr<Link> newest(const Connector& connector);
   // Ends a connection.
   void drop(const std::shared_ptr<Link>& link);
 

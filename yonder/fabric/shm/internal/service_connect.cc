@@ -410,6 +410,11 @@ Result<std::shared_ptr<Link>> Service::connect(const std::shared_ptr<Connector>&
   return std::move(*connector->first);
 }
 
+std::shared_ptr<Link> Service::newest(const Connector& connector) {
+  const Lock lock(mutex_);
+  return connector.link;
+}
+
 void Service::stop(const std::shared_ptr<Connector>& connector, const std::shared_ptr<Link>& known) {
   std::shared_ptr<Link> newest;
   {

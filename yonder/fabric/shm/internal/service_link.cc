@@ -1,9 +1,9 @@
 // One connection at the service thread: control packets, served memory, the end.
 #include <algorithm>
 
-#include "yonder/fabric/shm/internal/copy.h"
 #include "yonder/fabric/shm/internal/received_file.h"
 #include "yonder/fabric/shm/internal/service.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::fabric::shm {
 namespace {
@@ -146,14 +146,10 @@ void Service::serve_one(Link& link, std::uint32_t slot) {
           check_access(op, offset, is_atomic(op) ? 8 : length, entry.memory.size(), entry.rights);
       if (allowed != ErrorCode::kOk) return allowed;
       std::byte* const at = entry.memory.data() + offset;
-      auto* const word = reinterpret_cast<std::uint64_t*>(at);
-      if (op == Op::kRead) copy_from_region(data, at, length);
-      if (op == Op::kWrite) copy_to_region(at, data, length);
-      if (op == Op::kFetchAdd) reply.value = __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-      if (op == Op::kCompareSwap) {
-        __atomic_compare_exchange_n(word, &compare, operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        reply.value = compare;
-      }
+      if (op == Op::kRead) sync::load_words(data, at, length);
+      if (op == Op::kWrite) sync::store_words(at, data, length);
+      if (op == Op::kFetchAdd) reply.value = sync::shared_fetch_add(at, operand);
+      if (op == Op::kCompareSwap) reply.value = sync::shared_compare_swap(at, compare, operand);
       return ErrorCode::kOk;
     });
   }
@@ -193,18 +189,13 @@ void Service::lost(const std::shared_ptr<Link>& link) {
     }
     if (was_waiting) return unmake_queue_end(*removed.door, *link);
   }
-  bool again = false;
   if (removed.connector) {
     const Lock lock(mutex_);
-    again = removed.connector->options.reconnect && !removed.connector->is_stopped;
-    if (again) {
-      const Error error(ErrorCode::kConnectionLost, "the connection broke");
-      failed(removed.connector, error, lock);
-    }
+    if (removed.connector->options.reconnect && !removed.connector->is_stopped)
+      failed(removed.connector, Error(ErrorCode::kConnectionLost, "the connection broke"), lock);
   }
   if (!link->mailbox()) return;
-  link->mailbox()->post(
-      {.kind = Mail::Kind::kLost, .reconnecting = again, .endpoint = link->endpoint(), .link = link});
+  link->mailbox()->post({.kind = Mail::Kind::kLost, .endpoint = link->endpoint(), .link = link});
 }
 
 }  // namespace yonder::fabric::shm
