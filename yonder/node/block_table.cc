@@ -34,7 +34,7 @@ BlockTable::BlockTable(const Options& options, os::Memfd memfd, os::Mapping mapp
       next_spare_(std::max(1u, options.natural)) {}  // Id 0 is the null pointer's.
 
 Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_t size_class) {
-  const std::uint64_t wanted = std::uint64_t{frame.value()} * kNaturalPerFrame + group;
+  const std::uint64_t wanted = std::uint64_t{frame.value()} * kNaturalPerUnit + group;
   BlockId block(static_cast<std::uint32_t>(wanted));
   if (wanted == 0 || wanted >= natural_ || !try_take(block.value())) {
     YONDER_TRY(spare, take_spare());
@@ -90,7 +90,7 @@ void BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) 
 
 void BlockTable::one_left(BlockId block) {
   // relaxed: the block is open, so no decrement can end it now.
-  const Census before = census_[block.value()].fetch_add(1, std::memory_order_relaxed);
+  [[maybe_unused]] const Census before = census_[block.value()].fetch_add(1, std::memory_order_relaxed);
   YONDER_DCHECK((before & kOpen) != 0, "objects leave open blocks");
 }
 

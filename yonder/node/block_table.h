@@ -12,10 +12,11 @@
 // The generation counts the switches and reuses of the id, so that a cached word
 // can be recognised as old although frame and class are equal again.
 //
-// Natural ids: a frame's first eight blocks take the ids 8 × frame id + 0…7 if
-// they are free. Then the frame of a block that has not moved can be guessed from
-// its id, and a reader fetches the object while the table's word is still on its
-// way (guess()). Blocks whose natural id is still in use get any other.
+// Natural ids: every unit of memory has two, and a frame's block g takes the id
+// 2 × frame id + g if it is free; no frame has more blocks than its units have ids.
+// Then the frame of a block that has not moved can be guessed from its id, and a
+// reader fetches the object while the table's word is still on its way (guess()).
+// Blocks whose natural id is still in use get any other.
 //
 // Beside the table, private to the node, stands how many objects call a block
 // home from elsewhere:
@@ -72,7 +73,8 @@ class BlockEntry {
 
 class BlockTable {
  public:
-  static constexpr std::uint32_t kNaturalPerFrame = 8;
+  static constexpr std::uint32_t kNaturalPerUnit = 2;
+  static constexpr std::uint32_t kBytesPerId = 8 + 2;  // The word, and its place in the census.
 
   struct Options {
     std::uint32_t natural = 0;  // Ids below this are given only as natural ids.
@@ -94,8 +96,11 @@ class BlockTable {
       return {};
     return BlockEntry(words_[block.value()].load(std::memory_order_acquire));
   }
-  // The frame of a block that never moved and has its natural id: a hint.
-  static FrameId guess(BlockId block) { return FrameId(block.value() / kNaturalPerFrame); }
+  // The frame of a block that never moved and has its natural id: a hint. `group`
+  // says which of the frame's blocks it is: the object's slot / the class's block_slots.
+  static FrameId guess(BlockId block, std::uint32_t group) {
+    return FrameId((block.value() - group) / kNaturalPerUnit);
+  }
 
   // The census. An object of an open block leaves its birth frame:
   void one_left(BlockId block);
@@ -121,6 +126,7 @@ class BlockTable {
  private:
   using Census = std::uint16_t;
   static constexpr Census kOpen = 0x8000;
+  static_assert(kBytesPerId == sizeof(std::uint64_t) + sizeof(Census));
 
   BlockTable(const Options& options, os::Memfd memfd, os::Mapping mapping, os::Mapping census);
   Census census(BlockId block) const { return census_[block.value()].load(std::memory_order_acquire); }

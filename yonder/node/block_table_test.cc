@@ -21,8 +21,9 @@ TEST(BlockEntry, KeepsItsFields) {
 TEST(BlockTable, PublishesWhereABlockIs) {
   const auto blocks = table(64, 4);
   const BlockId block = blocks->open(FrameId(3), 1, 5).value();
-  EXPECT_EQ(block, BlockId(3 * 8 + 1)) << "its natural id";
-  EXPECT_EQ(BlockTable::guess(block), FrameId(3));
+  EXPECT_EQ(block, BlockId(3 * 2 + 1)) << "its natural id";
+  EXPECT_EQ(BlockTable::guess(block, 1), FrameId(3));
+  EXPECT_EQ(BlockTable::guess(blocks->open(FrameId(8), 5, 5).value(), 5), FrameId(8)) << "a frame of units";
   EXPECT_EQ(blocks->lookup(block).frame(), FrameId(3));
   const std::uint32_t generation = blocks->lookup(block).generation();
   blocks->publish(block, FrameId(4), 5);

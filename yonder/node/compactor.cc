@@ -179,7 +179,7 @@ CompactionEstimate Compactor::dry_run(std::uint8_t size_class) const {
           auto occupancy = internal::occupancy_of(frame);
           std::uint64_t live = 0;
           for (const std::uint32_t count : occupancy.packing.blocks) live += count;
-          if (live < frame.slots) packing.push_back(std::move(occupancy.packing));
+          if (live < frame.slots()) packing.push_back(std::move(occupancy.packing));
         });
     if (seen < kSampleFrames) break;
   }

@@ -3,8 +3,8 @@
 // version the payload has, and what is being done to it.
 //
 //   live, writing, moving:
-//     bit  0       2         22          38           64
-//         | state | version | object id | home block |
+//     bit  0       2       3         22          38           64
+//         | state | blank | version | object id | home block |
 //   moved (the object is elsewhere; readers follow, then check the identity there):
 //     bit  0       2              20              46    64
 //         | state | slot          | frame         | zero |
@@ -22,6 +22,13 @@
 //   moving  | copy, then check again       | wait (one copy long)   | –
 //   moved   | follow to (frame, slot)      | follow                 | –
 //
+// Blank: nothing was written to this object yet. All its bytes are zero, whatever
+// lies in the slot: the bytes of a freed object stay there, and nobody looks at
+// them. So an allocation touches one cache line, whatever its size, a move of a
+// blank object copies nothing, and the first write fills the slot. A reader that
+// meets a blank word (in a readable state) answers with zeros; the word alone
+// proves that answer.
+//
 // Invariants
 //   H1  Payload bytes of a slot change only while its state is writing, or while
 //       it is free and no pointer to it exists.
@@ -33,8 +40,8 @@
 //       So no write can be acknowledged at the destination while a reader may
 //       still accept the source.
 //
-// Version wraps after 2^20 - 1 writes. A write takes at least 20 ns, so a copy that
-// takes less than 20 ms cannot be fooled by a full circle; longer copies are
+// Version wraps after 2^19 - 1 writes. A write takes at least 20 ns, so a copy that
+// takes less than 10.4 ms cannot be fooled by a full circle; longer copies are
 // rejected (kVersionWrapBound).
 //
 // Concurrency: a value; slots hold it in a std::atomic<std::uint64_t>.
@@ -51,9 +58,10 @@ struct FrameIdTag;
 using FrameId = StrongId<FrameIdTag, std::uint32_t>;  // In units of 4 KiB of physical memory.
 
 inline constexpr unsigned kStateBits = 2;
-inline constexpr unsigned kVersionBits = 20;
+inline constexpr unsigned kBlankBits = 1;
+inline constexpr unsigned kVersionBits = 19;
 inline constexpr unsigned kFrameIdBits = 26;
-static_assert(kStateBits + kVersionBits + kObjectIdBits + kBlockIdBits == 64);
+static_assert(kStateBits + kBlankBits + kVersionBits + kObjectIdBits + kBlockIdBits == 64);
 static_assert(kStateBits + kSlotBits + kFrameIdBits <= 64);
 
 inline constexpr Duration kVersionWrapBound = std::chrono::milliseconds(10);
@@ -64,11 +72,11 @@ class HeaderWord {
  public:
   constexpr HeaderWord() = default;  // Free, version 0.
   constexpr explicit HeaderWord(std::uint64_t bits) : bits_(bits) {}
+  // Not blank.
   static constexpr HeaderWord of(BlockId home, ObjectId id, std::uint32_t version, SlotState state) {
     return HeaderWord(static_cast<std::uint64_t>(state) |
-                      std::uint64_t{version & kVersionMask} << kStateBits |
-                      std::uint64_t{id.value()} << (kStateBits + kVersionBits) |
-                      std::uint64_t{home.value()} << (kStateBits + kVersionBits + kObjectIdBits));
+                      std::uint64_t{version & kVersionMask} << kVersionShift |
+                      std::uint64_t{id.value()} << kIdShift | std::uint64_t{home.value()} << kHomeShift);
   }
   static constexpr HeaderWord moved_to(FrameId frame, std::uint32_t slot) {
     return HeaderWord(static_cast<std::uint64_t>(SlotState::kMoved) | std::uint64_t{slot} << kStateBits |
@@ -82,15 +90,12 @@ class HeaderWord {
   constexpr bool is_moved() const { return state() == SlotState::kMoved; }
 
   // Of a word that is not moved.
+  constexpr bool is_blank() const { return (bits_ & kBlank) != 0; }
   constexpr std::uint32_t version() const {
-    return static_cast<std::uint32_t>(bits_ >> kStateBits) & kVersionMask;
+    return static_cast<std::uint32_t>(bits_ >> kVersionShift) & kVersionMask;
   }
-  constexpr ObjectId id() const {
-    return ObjectId(static_cast<std::uint16_t>(bits_ >> (kStateBits + kVersionBits)));
-  }
-  constexpr BlockId home() const {
-    return BlockId(static_cast<std::uint32_t>(bits_ >> (kStateBits + kVersionBits + kObjectIdBits)));
-  }
+  constexpr ObjectId id() const { return ObjectId(static_cast<std::uint16_t>(bits_ >> kIdShift)); }
+  constexpr BlockId home() const { return BlockId(static_cast<std::uint32_t>(bits_ >> kHomeShift)); }
   // Of a moved word.
   constexpr FrameId frame() const {
     return FrameId(static_cast<std::uint32_t>(bits_ >> (kStateBits + kSlotBits)) & kFrameMask);
@@ -103,11 +108,16 @@ class HeaderWord {
   constexpr HeaderWord with_state(SlotState state) const {
     return HeaderWord((bits_ & ~std::uint64_t{3}) | static_cast<std::uint64_t>(state));
   }
+  // The same object under another identity.
+  constexpr HeaderWord renamed(BlockId home_block, ObjectId object) const {
+    return HeaderWord(of(home_block, object, version(), state()).bits_ | (bits_ & kBlank));
+  }
+  constexpr HeaderWord as_blank() const { return HeaderWord(bits_ | kBlank); }
   // What a write leaves behind.
   constexpr HeaderWord written() const { return of(home(), id(), version_after(), SlotState::kLive); }
   // What a slot holds after its object was freed.
   constexpr HeaderWord freed() const { return of(BlockId(0), id(), version_after(), SlotState::kLive); }
-  // The first word of a new object in this free slot.
+  // The first word of a new object in this free slot; not blank yet.
   constexpr HeaderWord reused_by(BlockId home_block, ObjectId object) const {
     return of(home_block, object, version_after(), SlotState::kLive);
   }
@@ -123,6 +133,10 @@ class HeaderWord {
   friend constexpr bool operator==(HeaderWord, HeaderWord) = default;
 
  private:
+  static constexpr unsigned kVersionShift = kStateBits + kBlankBits;
+  static constexpr unsigned kIdShift = kVersionShift + kVersionBits;
+  static constexpr unsigned kHomeShift = kIdShift + kObjectIdBits;
+  static constexpr std::uint64_t kBlank = std::uint64_t{1} << kStateBits;
   static constexpr std::uint32_t kVersionMask = (std::uint32_t{1} << kVersionBits) - 1;
   static constexpr std::uint32_t kSlotMask = (std::uint32_t{1} << kSlotBits) - 1;
   static constexpr std::uint32_t kFrameMask = (std::uint32_t{1} << kFrameIdBits) - 1;

@@ -39,6 +39,22 @@ TEST(HeaderWord, TheVersionNeverReturnsToThatOfUnusedMemory) {
   EXPECT_EQ(live(kLastVersion).freed().version(), 1u);
 }
 
+TEST(HeaderWord, IsBlankUntilTheFirstWriteWhateverHappensToTheObject) {
+  const HeaderWord blank = live(7).freed().reused_by(BlockId(4), ObjectId(2)).as_blank();
+  EXPECT_TRUE(blank.is_blank());
+  EXPECT_TRUE(blank.names(BlockId(4), ObjectId(2)));
+  EXPECT_EQ(blank.version(), 9u);
+  EXPECT_TRUE(blank.is_readable());
+  EXPECT_TRUE(blank.with_state(SlotState::kMoving).is_blank());
+  const HeaderWord renamed = blank.renamed(BlockId(5), ObjectId(3));
+  EXPECT_TRUE(renamed.is_blank() && renamed.names(BlockId(5), ObjectId(3)));
+  EXPECT_EQ(renamed.version(), 9u);
+  EXPECT_FALSE(blank.written().is_blank());
+  EXPECT_FALSE(blank.freed().is_blank());
+  EXPECT_FALSE(live(7).renamed(BlockId(5), ObjectId(3)).is_blank());
+  EXPECT_FALSE(proves_copy(blank, blank.written()));
+}
+
 TEST(HeaderWord, ProvesACopyOnlyWithinOneVersionOfOneObject) {
   EXPECT_TRUE(proves_copy(live(3), live(3)));
   EXPECT_TRUE(proves_copy(live(3), live(3).with_state(SlotState::kMoving))) << "readers go on during a move";

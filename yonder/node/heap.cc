@@ -11,12 +11,13 @@ namespace yonder::node {
 namespace {
 
 // Ids for blocks that cannot have their natural one: it is still the home of
-// objects that have moved away. A quarter, because compaction closes few blocks
-// more than it opens, and never fewer than a small heap can need.
+// objects that have moved away. As many again, because a block closed by compaction
+// keeps its id for as long as one of its objects lives, and never fewer than a small
+// heap can need; ids that were never used cost nothing.
 BlockTable::Options table_options(const FrameStore& store) {
   constexpr std::uint64_t kIds = std::uint64_t{1} << kBlockIdBits;
-  const std::uint64_t natural = std::uint64_t{store.max_units()} * BlockTable::kNaturalPerFrame;
-  const std::uint64_t spare = std::clamp<std::uint64_t>(natural / 4, 1 << 16, kIds / 4);
+  const std::uint64_t natural = std::uint64_t{store.max_units()} * BlockTable::kNaturalPerUnit;
+  const std::uint64_t spare = std::clamp<std::uint64_t>(natural, 1 << 16, kIds / 2);
   return {.natural = static_cast<std::uint32_t>(std::min(natural, kIds - spare)),
           .spare = static_cast<std::uint32_t>(spare)};
 }
@@ -87,6 +88,7 @@ HeapStats Heap::stats() const {
   out.active_bytes = core_->store->active_bytes();
   out.retired_bytes = core_->reclaimer.waiting_bytes();
   out.blocks = core_->table->in_use();
+  out.metadata_bytes = core_->metadata_bytes();
   return out;
 }
 

@@ -18,9 +18,11 @@
 //   G1  Reads and writes of one object are linearizable, also while it is moved.
 //   G2  A pointer that names no live object of this heap (freed, forged, foreign,
 //       random) gives kNoSuchObject, kForeignPointer or kInvalidArgument and
-//       touches nothing. A freed pointer is recognised by its object's id: never
-//       mistaken for the next object in its slot, and for a later one with a
-//       chance below 1 in 2,000.
+//       touches nothing. A freed pointer is recognised by its object's id: it is
+//       not mistaken for one of the next 2^b - 1 objects in its slot, where b is 16
+//       minus the bits that count the slots of a block (9 to 16 random bits remain);
+//       after a compaction used the slot, or the block's id was given to another
+//       block, with a chance of 1 in 2^b.
 //   G3  A read never waits for a move; a write or free waits at most for the copy
 //       of one object.
 //
@@ -92,11 +94,12 @@ struct ClassStats {
 };
 
 struct HeapStats {
-  std::vector<ClassStats> classes;  // One per size class; the last is that of spans.
-  std::uint64_t active_bytes = 0;   // Frames in use, retired ones included.
-  std::uint64_t retired_bytes = 0;  // Waiting for slow readers before they go back.
-  std::uint32_t blocks = 0;         // Block ids in use.
-  std::uint64_t corrections = 0;    // Operations that found their object elsewhere.
+  std::vector<ClassStats> classes;   // One per size class; the last is that of spans.
+  std::uint64_t active_bytes = 0;    // Frames in use, retired ones included.
+  std::uint64_t retired_bytes = 0;   // Waiting for slow readers before they go back.
+  std::uint64_t metadata_bytes = 0;  // Beside the frames: bookkeeping, frame map, block table.
+  std::uint32_t blocks = 0;          // Block ids in use.
+  std::uint64_t corrections = 0;     // Operations that found their object elsewhere.
 };
 
 class Heap;
@@ -111,12 +114,23 @@ class HeapThread {
   // A new object of `bytes` zero bytes. kInvalidArgument: 0, or above 64 MiB;
   // kOutOfMemory: the limit, after compaction and on_shortage; kResourceExhausted:
   // block ids.
-  Result<ObjectPtr> alloc(std::uint32_t bytes);
+  //
+  // Inline, as free() is: the common way returns in registers, and what a caller does
+  // with the pointer need not wait for it to come back from memory.
+  Result<ObjectPtr> alloc(std::uint32_t bytes) {
+    if (const ObjectPtr object = alloc_from_bin(bytes)) [[likely]]
+      return object;
+    return alloc_elsewhere(bytes);
+  }
 
   // All functions below: G2's errors, and kDeadlineExceeded if another thread held
   // the object for longest_wait. Those that take a reference correct the hint.
 
-  Result<void> free(ObjectPtr object);
+  Result<void> free(ObjectPtr object) {
+    if (free_at_hint(object)) [[likely]]
+      return {};
+    return free_elsewhere(object);
+  }
   // The first out.size() bytes, and their version. kOutOfBounds: more than the object has.
   Result<ObjectVersion> read(ObjectPtr& object, std::span<std::byte> out);
   // Replaces the first data.size() bytes; returns the new version. kOutOfBounds.
@@ -137,9 +151,13 @@ class HeapThread {
   friend class Heap;
   HeapThread(internal::HeapCore& core, internal::ThreadRecord& record) : core_(&core), record_(&record) {}
 
+  ObjectPtr alloc_from_bin(std::uint32_t bytes);
+  Result<ObjectPtr> alloc_elsewhere(std::uint32_t bytes);
+  Result<ObjectPtr> alloc_from_pool(std::uint8_t size_class, std::uint32_t bytes);
   Result<ObjectPtr> alloc_span(std::uint32_t bytes);
   void free_span(FrameId frame);
-  bool put_into_bin(internal::Frame& frame, std::uint32_t slot);
+  bool free_at_hint(ObjectPtr object);
+  Result<void> free_elsewhere(ObjectPtr object);
   bool relieve();
   Result<ObjectVersion> read_elsewhere(ObjectPtr& object, std::span<std::byte> out);
   Result<ObjectVersion> read_large(ObjectPtr& object, std::span<std::byte> out);

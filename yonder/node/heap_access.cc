@@ -1,4 +1,5 @@
 // HeapThread: reading and writing objects.
+#include <algorithm>
 #include <atomic>
 
 #include "yonder/node/heap.h"
@@ -24,6 +25,10 @@ std::atomic_ref<std::uint64_t> header_at(std::byte* slot) {
 // object's value at the moment of the first look, whose result was `before`.
 bool copy_is_proven(const SlotLayout& layout, std::byte* slot, HeaderWord before, std::uint64_t since,
                     std::span<std::byte> out) {
+  if (before.is_blank()) [[unlikely]] {
+    std::ranges::fill(out, std::byte{0});
+    return true;
+  }
   layout.load(slot, out);
   // The copy comes before the second look: pairs with the release with which a
   // writer's header leaves state live, before it touches the payload.
@@ -36,14 +41,15 @@ bool copy_is_proven(const SlotLayout& layout, std::byte* slot, HeaderWord before
 
 Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> out) {
   if (internal::is_plausible(*core_, object) && out.size() <= object.size()) [[likely]] {
-    const SizeClass& shape = core_->classes[object.size_class()];
-    const std::uint64_t offset = std::uint64_t{object.slot()} * shape.slot_bytes;
+    const internal::ClassFacts& facts = core_->facts[object.size_class()];
+    const std::uint64_t offset = std::uint64_t{object.slot()} * facts.slot_bytes;
     // Where the object is if its block never moved: on its way while we ask.
-    __builtin_prefetch(core_->store->address(BlockTable::guess(object.home())) + offset);
+    __builtin_prefetch(
+        core_->store->address(BlockTable::guess(object.home(), object.slot() >> facts.block_shift)) + offset);
     Section section(*record_);
     const std::uint64_t start = internal::ticks();
     const BlockEntry entry = core_->table->lookup(object.home());
-    if (entry.valid() && entry.size_class() == object.size_class() && object.slot() < shape.slots)
+    if (entry.valid() && entry.size_class() == object.size_class() && object.slot() < facts.slots)
         [[likely]] {
       std::byte* slot = core_->store->address(entry.frame()) + offset;
       const HeaderWord before(header_at(slot).load(std::memory_order_acquire));
@@ -85,7 +91,10 @@ Result<ObjectVersion> HeapThread::read_large(ObjectPtr& object, std::span<std::b
   Frame& frame = *place.frame;
   // relaxed: nothing was written since the lock was taken.
   frame.header(place.slot).store(place.word.with_state(SlotState::kMoving).bits(), std::memory_order_relaxed);
-  core_->layout_of(frame).load(frame.slot(place.slot), out);
+  if (place.word.is_blank())
+    std::ranges::fill(out, std::byte{0});
+  else
+    core_->layout_of(frame).load(frame.slot(place.slot), out);
   // release: our copy is over before a writer may begin.
   frame.header(place.slot).store(place.word.bits(), std::memory_order_release);
   note_correction(object, place.slot);
@@ -120,7 +129,11 @@ Result<ObjectVersion> HeapThread::write_object(ObjectPtr& object, const ObjectVe
   // fence in copy_is_proven().
   std::atomic_thread_fence(std::memory_order_release);
   const HeaderWord word = place.word.written();
-  core_->layout_of(frame).store(frame.slot(place.slot), word, data);
+  const SlotLayout layout = core_->layout_of(frame);
+  if (place.word.is_blank())
+    layout.store_first(frame.slot(place.slot), word, data);
+  else
+    layout.store(frame.slot(place.slot), word, data);
   // release: pairs with the acquire of whoever reads the header; the payload is complete.
   frame.header(place.slot).store(word.bits(), std::memory_order_release);
   return ObjectVersion(word.version());

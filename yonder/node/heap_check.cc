@@ -30,6 +30,7 @@ class Checker {
       });
       check_counters(i);
     }
+    YONDER_CHECK(kept_.empty(), "threads keep slots of frames only");
     check_spans();
     check_blocks();
     core_.store->check_invariants();
@@ -44,17 +45,20 @@ class Checker {
   // Slots that threads have taken and not used.
   void note_bins() {
     for (const ThreadRecord& record : core_.threads.records()) {
-      YONDER_CHECK(record.section.load() % 2 == 0, "no thread is inside an operation");
+      YONDER_CHECK((record.activity.load() & internal::kActivities) == 0, "no thread is inside an operation");
       for (const Bin& bin : record.bins) {
-        Frame* frame = bin.frame.load();
-        if (frame == nullptr) continue;
-        YONDER_CHECK(owners_.emplace(frame, &bin).second, "a frame has one owner");
+        for (std::uint32_t i = 0; i < bin.kept; ++i) {
+          YONDER_CHECK(kept_.insert(bin.slots[i].memory()).second, "a slot is kept once");
+        }
+        YONDER_CHECK(bin.open.load() || (bin.kept == 0 && bin.frame == nullptr), "a closed bin is empty");
+        if (bin.frame == nullptr) continue;
+        YONDER_CHECK(owners_.emplace(bin.frame, &bin).second, "a frame has one owner");
       }
     }
   }
 
   void check_frame(Frame& frame) {
-    frame_bytes_ += frame.frame_bytes;
+    frame_bytes_ += frame.frame_bytes();
     YONDER_CHECK(core_.frame_at(frame.id) == &frame, "the frame map names every frame");
     SpinGuard lock(frame.lock);
     const auto owner = owners_.find(&frame);
@@ -62,10 +66,13 @@ class Checker {
     check_groups(frame);
     std::uint32_t free_bits = 0;
     std::uint32_t moved = 0;
-    for (std::uint32_t slot = 0; slot < frame.slots; ++slot) {
-      const bool bit = ((frame.free_bits[slot / 64] >> (slot % 64)) & 1) != 0;
-      const bool in_bin = owner != owners_.end() && slot / 64 == owner->second->word &&
-                          ((owner->second->bits >> (slot % 64)) & 1) != 0;
+    for (std::uint32_t slot = 0; slot < frame.slots(); ++slot) {
+      const bool bit = ((frame.free_bits()[slot / 64] >> (slot % 64)) & 1) != 0;
+      const bool taken = owner != owners_.end() && slot / 64 == owner->second->word &&
+                         ((owner->second->bits >> (slot % 64)) & 1) != 0;
+      const bool kept = kept_.erase(frame.slot(slot)) != 0;
+      YONDER_CHECK(!(taken && kept) && !(kept && frame.is_compacted()), "a slot is free in one place");
+      const bool in_bin = taken || kept;
       const HeaderWord word = frame.load_header(slot);
       free_bits += bit ? 1 : 0;
       moved += is_left(frame, word, bit) ? 1 : 0;
@@ -88,8 +95,8 @@ class Checker {
   }
 
   void check_groups(const Frame& frame) YONDER_REQUIRES(frame.lock) {
-    for (std::uint32_t group = 0; group < frame.group_count; ++group) {
-      const BlockId block(frame.blocks[group].load());
+    for (std::uint32_t group = 0; group < frame.shape->blocks; ++group) {
+      const BlockId block(frame.blocks()[group].load());
       if (block == BlockId(0)) {
         YONDER_CHECK(frame.state == FrameState::kDraining, "I4: only draining frames lose blocks");
         continue;
@@ -113,7 +120,7 @@ class Checker {
     const std::uint64_t identity = std::uint64_t{word.home().value()} << kObjectIdBits | word.id().value();
     YONDER_CHECK(identities_.insert(identity).second, "identities are unique");
     if (word.home() == frame.block_of(slot)) {
-      const std::uint32_t mask = (1u << frame.block_shift) - 1;
+      const std::uint32_t mask = (1u << frame.shape->block_shift) - 1;
       YONDER_CHECK((word.id().value() & mask) == (slot & mask), "ids of open blocks say their slots");
     } else {
       ++away_[word.home().value()];
@@ -152,6 +159,7 @@ class Checker {
 
   const HeapCore& core_;
   std::unordered_map<const Frame*, const Bin*> owners_;
+  std::unordered_set<const std::byte*> kept_;  // Slots that threads keep, not seen in their frames yet.
   std::unordered_set<std::uint64_t> identities_;
   std::unordered_map<std::uint32_t, std::uint32_t> away_;
   std::uint64_t live_ = 0;

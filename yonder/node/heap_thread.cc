@@ -10,11 +10,11 @@
 
 namespace yonder::node {
 
-using internal::Allocating;
 using internal::Bin;
 using internal::Frame;
 using internal::FramePtr;
 using internal::FrameState;
+using internal::FreeSlot;
 using internal::Place;
 using internal::Section;
 using internal::SpinGuard;
@@ -38,24 +38,34 @@ HeapThread::~HeapThread() {
   core_->threads.remove(*record_);
 }
 
-Result<ObjectPtr> HeapThread::alloc(std::uint32_t bytes) {
-  if (bytes == 0 || bytes > kMaxObjectBytes) [[unlikely]]
-    return fail(ErrorCode::kInvalidArgument, "allocate an object of this size", bytes);
+// The common way; null if the size is no object's, or the thread has no slot of its
+// own. (The bin of spans is never open.)
+ObjectPtr HeapThread::alloc_from_bin(std::uint32_t bytes) {
+  if (bytes - 1 >= kMaxObjectBytes) [[unlikely]]
+    return {};
   const std::uint8_t size_class = core_->classes.class_for(bytes);
-  if (size_class == kSpanClass) [[unlikely]]
-    return alloc_span(bytes);
-  Bin& bin = record_->bins[size_class];
-  {
-    Allocating allocating(*record_);
-    // acquire: pairs with the release in ClassPool::allocate() (this thread) and
-    // sees the compactor's null (R3 of thread_record.h).
-    Frame* frame = bin.frame.load(std::memory_order_acquire);
-    std::uint32_t slot = 0;
-    if (frame != nullptr && bin.take(*frame, slot)) [[likely]] {
-      bin.allocated.add(1);
-      return core_->place(*frame, slot, bytes, record_->random);
-    }
+  internal::ThreadRecord& record = *record_;
+  Bin& bin = record.bin(size_class);
+  Section section(record, internal::kUsesBins);
+  FreeSlot slot;
+  // acquire: pairs with the release in ClassPool::allocate() (this thread) and sees
+  // the compactor's false (R3 of thread_record.h).
+  if (!bin.open.load(std::memory_order_acquire) || !bin.take(slot)) [[unlikely]]
+    return {};
+  bin.allocated.add(1);
+  return core_->place(slot, size_class, bytes, record.random);
+}
+
+Result<ObjectPtr> HeapThread::alloc_elsewhere(std::uint32_t bytes) {
+  if (bytes == 0 || bytes > kMaxObjectBytes) {
+    return fail(ErrorCode::kInvalidArgument, "allocate an object of this size", bytes);
   }
+  const std::uint8_t size_class = core_->classes.class_for(bytes);
+  return size_class == kSpanClass ? alloc_span(bytes) : alloc_from_pool(size_class, bytes);
+}
+
+Result<ObjectPtr> HeapThread::alloc_from_pool(std::uint8_t size_class, std::uint32_t bytes) {
+  Bin& bin = record_->bin(size_class);
   for (int relief = 0;; ++relief) {
     auto object = core_->pools[size_class]->allocate(*record_, bin, bytes);
     if (object) bin.allocated.add(1);
@@ -86,7 +96,7 @@ Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes) {
     (*frame)->state = FrameState::kFull;
   }
   record_->bins.back().allocated.add(1);
-  return core_->place(**frame, 0, bytes, record_->random);
+  return core_->place(FreeSlot::of(**frame, 0), kSpanClass, bytes, record_->random);
 }
 
 bool HeapThread::relieve() {
@@ -126,51 +136,68 @@ Result<Place> HeapThread::lock_elsewhere(ObjectPtr object) {
   }
 }
 
-Result<void> HeapThread::free(ObjectPtr object) {
+// The common way: the object is where its pointer says, at home, held by nobody, and
+// its slot stays with the thread for the next allocation. Looks at everything first,
+// so that one exchange frees it. False: nothing was done.
+bool HeapThread::free_at_hint(ObjectPtr object) {
+  Section section(*record_, internal::kUsesBins);
+  BlockEntry entry;
+  std::byte* slot = internal::slot_at_hint(*core_, object, entry);
+  if (slot == nullptr) return false;
+  const std::atomic_ref<std::uint64_t> header(*reinterpret_cast<std::uint64_t*>(slot));
+  // relaxed: the exchange decides.
+  const HeaderWord word(header.load(std::memory_order_relaxed));
+  if (!word.names(object.home(), object.id()) || word.state() != SlotState::kLive) return false;
+  const internal::ClassFacts& facts = core_->facts[object.size_class()];
+  const Frame* frame = core_->frame_at(entry.frame());
+  Bin& bin = record_->bin(object.size_class());
+  // A block does not leave a frame and come back in one section (R1, R4 of
+  // compaction_run.h), so what is at home now is at home when the exchange succeeds.
+  // acquire: R3 of thread_record.h.
+  if (frame == nullptr ||
+      frame->block_of(object.slot(), facts.block_shift, facts.blocks_offset) != object.home() ||
+      !bin.open.load(std::memory_order_acquire) || !bin.can_keep(*frame, object.slot())) {
+    return false;
+  }
+  std::uint64_t expected = word.bits();
+  // acq_rel: pairs with the release that left this word and with the acquire of who
+  // looks for the object later.
+  if (!header.compare_exchange_strong(expected, word.freed().bits(), std::memory_order_acq_rel,
+                                      std::memory_order_relaxed)) {
+    return false;
+  }
+  bin.keep(FreeSlot(slot, object.home(), object.slot()));
+  bin.freed.add(1);
+  return true;
+}
+
+Result<void> HeapThread::free_elsewhere(ObjectPtr object) {
   FrameId frame_id;
   bool worth_a_look = false;
   {
     Section section(*record_);
-    Place place;
-    if (!internal::try_lock_at_hint(*core_, object, place)) [[unlikely]] {
-      YONDER_TRY(elsewhere, lock_elsewhere(object));
-      place = elsewhere;
-    }
+    YONDER_TRY(place, lock_object(object));
     Frame& frame = *place.frame;
     frame_id = frame.id;
     // While we hold the object its block cannot leave: the answer is stable.
     const bool is_alien = frame.block_of(place.slot) != place.word.home();
     // release: pairs with the acquire of the next owner of the slot.
     frame.header(place.slot).store(place.word.freed().bits(), std::memory_order_release);
-    if (!put_into_bin(frame, place.slot)) {
+    {
       SpinGuard lock(frame.lock);
       frame.put(place.slot);
-      worth_a_look = frame.free_count == frame.slots ||
-                     (frame.state == FrameState::kFull && frame.free_count >= frame.worth_listing);
+      worth_a_look = frame.free_count == frame.slots() ||
+                     (frame.state == FrameState::kFull && frame.free_count >= frame.worth_listing());
     }
     if (is_alien) core_->forget_alien(place.word);
   }
   if (object.size_class() == kSpanClass) {
     free_span(frame_id);
   } else {
-    record_->bins[object.size_class()].freed.add(1);
+    record_->bin(object.size_class()).freed.add(1);
     if (worth_a_look) core_->pools[object.size_class()]->after_free(frame_id);
   }
   return {};
-}
-
-// A slot of the word that this thread is allocating from goes straight back there,
-// without the frame's lock: what is allocated and freed at once stays in the thread.
-bool HeapThread::put_into_bin(Frame& frame, std::uint32_t slot) {
-  if (frame.size_class == kSpanClass) return false;
-  Bin& bin = record_->bins[frame.size_class];
-  // relaxed: a reason to look properly.
-  if (bin.frame.load(std::memory_order_relaxed) != &frame) return false;
-  Allocating allocating(*record_);
-  // As in alloc(): R3 of thread_record.h.
-  if (bin.frame.load(std::memory_order_acquire) != &frame || bin.word != slot / 64) return false;
-  bin.bits |= std::uint64_t{1} << (slot % 64);
-  return true;
 }
 
 // The object is gone, so only the thread that freed it comes here.
@@ -195,11 +222,10 @@ Result<ObjectPtr> HeapThread::release_ptr(ObjectPtr object) {
   {
     SpinGuard lock(frame.lock);
     // A frame that the compactor has gets no new members: it has counted them.
-    const bool is_compacted = frame.state == FrameState::kSeized || frame.state == FrameState::kDraining;
     const BlockId block = frame.block_of(place.slot);
-    if (!is_compacted && block != word.home()) {
-      const ObjectId id = internal::HeapCore::new_id(frame, place.slot, word.id(), record_->random);
-      word = HeaderWord::of(block, id, word.version(), SlotState::kLive);
+    if (!frame.is_compacted() && block != word.home()) {
+      const ObjectId id = core_->new_id(word, place.slot, frame.shape->block_shift, record_->random);
+      word = word.renamed(block, id);
     }
     if (word.home() != place.word.home()) core_->layout_of(frame).reseal(frame.slot(place.slot), word);
     // release: pairs with the acquire of whoever reads the header.

@@ -97,6 +97,11 @@ class ObjectPtr {
            size() <= kMaxObjectBytes;
   }
 
+  // The node is this one, and the reserved bits are zero: in two comparisons.
+  constexpr bool is_of(NodeId node_id) const {
+    return high_ >> (kSizeBits + kClassBits) == node_id.value() &&
+           low_ >> (kBlockIdBits + kObjectIdBits + kSlotBits) == 0;
+  }
   // Whether both name the same object: hints do not count.
   friend constexpr bool same_object(ObjectPtr a, ObjectPtr b) {
     return a.with_slot(0).low_ == b.with_slot(0).low_ && a.node() == b.node();

@@ -4,8 +4,9 @@
 // A slot holds the 8-byte header, what the validator adds, and the payload. Slot
 // sizes are all multiples of 8 up to 128 bytes and then eight per doubling, so at
 // most 1/8 of a slot above 64 bytes is rounding. Each class has its own frame
-// size: the fewest units of 4 KiB whose unusable tail is at most 1/64, because a rarely used class then costs
-// little and a compacted class little more than its live objects.
+// size: the fewest units of 4 KiB for which the unusable tail and all that the node
+// keeps beside the frame come to at most 1/64 of the payload. Larger frames would
+// cost more in rarely used classes, and at the end of every compacted one.
 //
 // A frame starts out as several blocks (see docs/node.md, "Blocks and frames"):
 // a block is the unit that moves, and small blocks pack better than large ones.
@@ -62,10 +63,9 @@ class SizeClasses {
   // The class for `bytes` of payload; kSpanClass if none is large enough.
   // Requires 1 ≤ bytes ≤ kMaxObjectBytes.
   std::uint8_t class_for(std::uint32_t bytes) const {
-    const std::uint32_t slot = slot_bytes_for(bytes);
-    if (slot <= kTableLimit) [[likely]]
-      return by_eighth_[(slot + 7) / 8];
-    return class_for_large(slot);
+    if (bytes <= kTableLimit) [[likely]]
+      return by_bytes_[bytes];
+    return class_for_slot(slot_bytes_for(bytes));
   }
 
   std::size_t count() const { return classes_.size(); }
@@ -87,13 +87,13 @@ class SizeClasses {
  private:
   explicit SizeClasses(Validator validator) : validator_(validator) {}
   void add_classes(const SizeClassOptions& options);
-  std::uint8_t class_for_large(std::uint32_t slot_bytes) const;
+  static std::uint8_t class_for_slot(std::uint32_t slot_bytes);
 
   static constexpr std::uint32_t kTableLimit = 1024;
 
   Validator validator_;
   std::vector<SizeClass> classes_;
-  std::vector<std::uint8_t> by_eighth_;  // class of each slot size ≤ 1,024, in units of 8 bytes
+  std::array<std::uint8_t, kTableLimit + 1> by_bytes_{};  // Of the small, the answers.
 };
 
 }  // namespace yonder::node

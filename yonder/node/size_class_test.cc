@@ -4,6 +4,8 @@
 
 #include <bit>
 
+#include "yonder/node/block_table.h"
+
 namespace yonder::node {
 namespace {
 
@@ -25,14 +27,14 @@ TEST(SizeClasses, EveryObjectGetsASlotItFitsWithLittleWaste) {
   }
 }
 
-TEST(SizeClasses, FramesWasteLittleOfTheirTail) {
+TEST(SizeClasses, FramesWasteLittleOfTheirTailAndHaveNoMoreBlocksThanNaturalIds) {
   const SizeClasses all = classes();
   for (std::size_t i = 0; i < all.count(); ++i) {
     const SizeClass& c = all[i];
     EXPECT_EQ(c.frame_bytes % kUnitBytes, 0u);
     EXPECT_TRUE(std::has_single_bit(c.block_slots));
     EXPECT_EQ(1u << c.block_shift, c.block_slots);
-    EXPECT_LE(c.blocks, 8u) << "no more than a unit has natural ids";
+    EXPECT_LE(c.blocks, c.frame_bytes / kUnitBytes * BlockTable::kNaturalPerUnit) << c.slot_bytes;
     EXPECT_GE(c.slots, 1u);
     EXPECT_LE(c.slots, 1u << kSlotBits);
     EXPECT_LE(c.frame_bytes - c.slots * c.slot_bytes, c.frame_bytes / 64) << c.slot_bytes;

@@ -44,6 +44,11 @@ std::uint32_t checksum_of(HeaderWord word, const std::byte* payload, std::uint64
   return static_cast<std::uint32_t>(hash ^ (hash >> 32));
 }
 
+// An empty span may have no address, which memcpy does not allow.
+void copy_in(std::byte* to, std::span<const std::byte> data) {
+  if (!data.empty()) sync::shared_copy(to, data.data(), data.size());
+}
+
 // A store that a reader of the whole line must not see before the line's other
 // stores of the step before, or after those of the step behind: the fences order
 // the compiler everywhere and the processor where stores can overtake stores.
@@ -55,34 +60,28 @@ void store_line_byte(std::byte* at, std::byte value) {
 
 }  // namespace
 
-void SlotLayout::clear_other(std::byte* slot, HeaderWord word, bool fresh) const {
+void SlotLayout::store_first(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const {
   if (validator_ == Validator::kLines) {
-    // Opening bytes first become "being written" and then the new version's.
-    for (std::uint64_t at = first_boundary(phase_of(slot)); at < slot_bytes_; at += kLineBytes) {
-      store_line_byte(slot + at, std::byte{0});
-      sync::shared_zero(slot + at + 1, std::min<std::uint64_t>(kLineBytes - 1, slot_bytes_ - at - 1));
-      store_line_byte(slot + at, line_byte(word.version()));
-    }
-    const std::uint64_t end = std::min<std::uint64_t>(first_boundary(phase_of(slot)), slot_bytes_);
-    sync::shared_zero(slot + kHeaderBytes, end - kHeaderBytes);
+    store_lines(slot, word, data, /*zero_rest=*/true);
     return;
   }
-  if (!fresh) sync::shared_zero(slot + kHeaderBytes, slot_bytes_ - kHeaderBytes);
-  store_checksum(slot, word);
+  const std::uint64_t start = slot_bytes_ - capacity_;
+  sync::shared_zero(slot + start + data.size(), capacity_ - data.size());
+  store(slot, word, data);
 }
 
 void SlotLayout::store(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const {
   YONDER_DCHECK(data.size() <= capacity_, "the payload fits its slot");
   switch (validator_) {
     case Validator::kReread:
-      sync::shared_copy(slot + kHeaderBytes, data.data(), data.size());
+      copy_in(slot + kHeaderBytes, data);
       return;
     case Validator::kChecksum:
-      sync::shared_copy(slot + kHeaderBytes + kChecksumBytes, data.data(), data.size());
+      copy_in(slot + kHeaderBytes + kChecksumBytes, data);
       store_checksum(slot, word);
       return;
     case Validator::kLines:
-      store_lines(slot, word, data);
+      store_lines(slot, word, data, /*zero_rest=*/false);
       return;
   }
 }
@@ -92,19 +91,23 @@ void SlotLayout::store_checksum(std::byte* slot, HeaderWord word) const {
   sync::shared_copy(slot + kHeaderBytes, &sum, sizeof sum);
 }
 
-void SlotLayout::store_lines(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const {
+void SlotLayout::store_lines(std::byte* slot, HeaderWord word, std::span<const std::byte> data,
+                             bool zero_rest) const {
   const std::byte version = line_byte(word.version());
   const std::uint64_t boundary = first_boundary(phase_of(slot));
+  // The part of `data` that belongs into a stretch of this length, and zeros behind it.
+  const auto put = [&](std::byte* to, std::size_t room) {
+    const std::size_t length = std::min(data.size(), room);
+    copy_in(to, data.first(length));
+    if (zero_rest) sync::shared_zero(to + length, room - length);
+    data = data.subspan(length);
+  };
   // The header's own line is guarded by the header's state.
-  const std::size_t head = std::min<std::size_t>(data.size(), boundary - kHeaderBytes);
-  sync::shared_copy(slot + kHeaderBytes, data.data(), head);
-  std::size_t done = head;
+  put(slot + kHeaderBytes, std::min<std::uint64_t>(boundary, slot_bytes_) - kHeaderBytes);
   for (std::uint64_t at = boundary; at < slot_bytes_; at += kLineBytes) {
-    const std::size_t length = std::min<std::size_t>(data.size() - done, kLineBytes - 1);
-    if (length != 0) {
+    if (!data.empty() || zero_rest) {
       store_line_byte(slot + at, std::byte{0});
-      sync::shared_copy(slot + at + 1, data.data() + done, length);
-      done += length;
+      put(slot + at + 1, std::min<std::uint64_t>(kLineBytes, slot_bytes_ - at) - 1);
     }
     store_line_byte(slot + at, version);
   }
@@ -181,6 +184,10 @@ std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std
   std::memcpy(&bits, raw.data(), sizeof bits);
   const HeaderWord word(bits);
   if (!word.is_readable()) return word;
+  if (word.is_blank()) {
+    std::ranges::fill(out, std::byte{0});
+    return word;
+  }
   if (validator_ == Validator::kReread) {
     std::memcpy(out.data(), raw.data() + kHeaderBytes, out.size());
     return word;

@@ -18,6 +18,9 @@
 // covers the slot's capacity, not the object's size: whoever moves or writes an
 // object need not know how much of it the program uses.
 //
+// A blank object (header_word.h) has no payload in its slot yet, and no checksum or
+// line versions: its first write lays out all of it.
+//
 // The payload may be written only by whoever holds the header in state writing,
 // or owns a slot no pointer leads to (H1 of header_word.h).
 //
@@ -44,24 +47,23 @@ class SlotLayout {
   constexpr std::uint64_t capacity() const { return capacity_; }
   constexpr Validator validator() const { return validator_; }
 
-  // Makes the payload zero, and valid under the version of `word`. `fresh`: the
-  // slot has never been used, its memory is zero.
-  void clear(std::byte* slot, HeaderWord word, bool fresh) const {
-    if (validator_ == Validator::kReread) [[likely]] {
-      if (!fresh) sync::shared_zero(slot + kHeaderBytes, slot_bytes_ - kHeaderBytes);
-    } else {
-      clear_other(slot, word, fresh);
-    }
+  // Whether a new object must be blank. `fresh`: its slot was never used, so its
+  // memory is zero, and without checksum or line versions that is a payload.
+  static constexpr bool starts_blank(Validator validator, bool fresh) {
+    return !fresh || validator != Validator::kReread;
   }
-  // Replaces the first bytes of the payload; what remains stays. The whole is
-  // valid under the version of `word`. Requires data.size() ≤ capacity().
+  // The first write: the payload becomes `data` and then zeros, valid under the
+  // version of `word`. Requires data.size() ≤ capacity().
+  void store_first(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const;
+  // Replaces the first bytes of a payload that is not blank; what remains stays. The
+  // whole is valid under the version of `word`. Requires data.size() ≤ capacity().
   void store(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const;
   // The payload stays but belongs to another identity from now on.
   void reseal(std::byte* slot, HeaderWord word) const {
-    if (validator_ == Validator::kChecksum) store_checksum(slot, word);
+    if (validator_ == Validator::kChecksum && !word.is_blank()) store_checksum(slot, word);
   }
-  // Copies the first bytes of the payload out, unchecked: look at the header
-  // before and after. Requires out.size() ≤ capacity().
+  // Copies the first bytes of the payload of an object that is not blank out,
+  // unchecked: look at the header before and after. Requires out.size() ≤ capacity().
   void load(const std::byte* slot, std::span<std::byte> out) const {
     if (validator_ == Validator::kReread) [[likely]] {
       sync::shared_copy(out.data(), slot + kHeaderBytes, out.size());
@@ -69,13 +71,14 @@ class SlotLayout {
       load_other(slot, out);
     }
   }
-  // Copies payload and validation of `word`'s version to another slot of the same size.
+  // Copies payload and validation of `word`'s version to another slot of the same
+  // size. Of a blank object there is nothing to copy.
   void move(const std::byte* from, std::byte* to, HeaderWord word) const;
 
   // For one-sided readers: how many bytes from the slot's start to copy in order
   // to get `bytes` of payload, and what the copy says. `phase` is the slot's
   // address mod 64. decode() returns the header; `out` is filled only if the word
-  // is_readable(). Without a value, the copy is torn: read again. The validator
+  // is_readable(), with zeros if it is blank. Without a value, the copy is torn: read again. The validator
   // reread proves nothing by itself: compare with a second look at the header
   // (proves_copy).
   std::uint64_t raw_bytes(std::uint64_t bytes, std::uint32_t phase) const;
@@ -94,9 +97,8 @@ class SlotLayout {
     if (validator == Validator::kChecksum) return room - kChecksumBytes;
     return room - (room + kLineBytes - 1) / kLineBytes;  // Worst phase: a byte in every 64.
   }
-  void clear_other(std::byte* slot, HeaderWord word, bool fresh) const;
   void load_other(const std::byte* slot, std::span<std::byte> out) const;
-  void store_lines(std::byte* slot, HeaderWord word, std::span<const std::byte> data) const;
+  void store_lines(std::byte* slot, HeaderWord word, std::span<const std::byte> data, bool zero_rest) const;
   void store_checksum(std::byte* slot, HeaderWord word) const;
   void move_lines(const std::byte* from, std::byte* to, HeaderWord word) const;
 

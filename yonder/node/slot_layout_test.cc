@@ -115,20 +115,48 @@ TEST_P(SlotLayoutTest, MovesToEveryOtherPhase) {
   }
 }
 
-TEST_P(SlotLayoutTest, ClearLeavesNothingOfTheOldPayload) {
+// A slot that is full of a freed object's bytes, and its next object.
+TEST_P(SlotLayoutTest, ShowsZerosOfABlankObjectWhateverLiesInItsSlot) {
   Prng random(::yonder::testing::test_seed());
   const SlotLayout layout(GetParam(), 328);
+  const HeaderWord blank = kWord.freed().reused_by(BlockId(3), ObjectId(9)).as_blank();
   for (const std::uint32_t phase : kPhases) {
     Place place(phase, 328);
     layout.store(place.slot(), kWord, random_bytes(random, layout.capacity()));
-    const HeaderWord next = kWord.freed().reused_by(BlockId(3), ObjectId(9));
-    layout.clear(place.slot(), next, /*fresh=*/false);
-    place.put(next);
+    place.put(blank);
     std::vector<std::byte> out(layout.capacity(), std::byte{1});
-    ASSERT_TRUE(layout.decode(place.raw(layout.raw_bytes(out.size(), phase)), phase, out));
+    EXPECT_EQ(layout.decode(place.raw(layout.raw_bytes(out.size(), phase)), phase, out), blank);
     EXPECT_EQ(std::ranges::count(out, std::byte{0}), static_cast<std::ptrdiff_t>(out.size()));
-    EXPECT_TRUE(place.guards_whole());
   }
+}
+
+TEST_P(SlotLayoutTest, TheFirstWriteLeavesNothingOfTheOldPayload) {
+  Prng random(::yonder::testing::test_seed());
+  const HeaderWord next = kWord.freed().reused_by(BlockId(3), ObjectId(9)).as_blank().written();
+  for (const std::uint64_t slot_bytes : {24u, 64u, 328u}) {
+    const SlotLayout layout(GetParam(), slot_bytes);
+    for (const std::uint32_t phase : kPhases) {
+      for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{1}, layout.capacity()}) {
+        Place place(phase, slot_bytes);
+        layout.store(place.slot(), kWord, random_bytes(random, layout.capacity()));
+        auto expected = random_bytes(random, length);
+        layout.store_first(place.slot(), next, expected);
+        place.put(next);
+        expected.resize(layout.capacity());
+        std::vector<std::byte> out(layout.capacity(), std::byte{1});
+        ASSERT_TRUE(layout.decode(place.raw(layout.raw_bytes(out.size(), phase)), phase, out));
+        EXPECT_EQ(out, expected) << slot_bytes << " at " << phase << ", first " << length;
+        EXPECT_TRUE(place.guards_whole());
+      }
+    }
+  }
+}
+
+TEST(SlotLayout, OnlyMemoryNeverUsedIsAPayloadAsItIs) {
+  EXPECT_FALSE(SlotLayout::starts_blank(Validator::kReread, /*fresh=*/true));
+  EXPECT_TRUE(SlotLayout::starts_blank(Validator::kReread, /*fresh=*/false));
+  EXPECT_TRUE(SlotLayout::starts_blank(Validator::kChecksum, /*fresh=*/true)) << "zeros have a checksum";
+  EXPECT_TRUE(SlotLayout::starts_blank(Validator::kLines, /*fresh=*/true)) << "lines have versions";
 }
 
 TEST_P(SlotLayoutTest, ShowsWordsThatAreNotReadableWithoutPayload) {

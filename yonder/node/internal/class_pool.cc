@@ -9,14 +9,24 @@
 namespace yonder::node::internal {
 namespace {
 
-// Bounded by one allocation of another thread; it may have lost its core.
-void wait_until_not_allocating(const ThreadRecord& record) {
-  for (int i = 0; record.allocating.load(std::memory_order_acquire) != 0; ++i) {  // W3, I2
+// W3, I2: waits for the end of the section in which the thread may use its bins. It
+// is a few dozen instructions long, but the thread may have lost its core.
+void wait_until_bins_are_left(const ThreadRecord& record) {
+  const std::uint64_t seen = record.activity.load(std::memory_order_acquire);
+  if ((seen & kUsesBins) == 0) return;
+  for (int i = 0; record.activity.load(std::memory_order_acquire) == seen; ++i) {
     if (i < 1000)
       sync::cpu_pause();
     else
       std::this_thread::yield();
   }
+}
+
+std::vector<Frame*> distinct(std::vector<Frame*> frames) {
+  std::ranges::sort(frames);
+  const auto rest = std::ranges::unique(frames);
+  frames.erase(rest.begin(), rest.end());
+  return frames;
 }
 
 }  // namespace
@@ -28,24 +38,30 @@ ClassPool::~ClassPool() {
 
 Result<ObjectPtr> ClassPool::allocate(ThreadRecord& record, Bin& bin, std::uint32_t bytes) {
   sync::LockGuard lock(mutex_);
-  // relaxed: only this thread and holders of the mutex change it.
-  if (Frame* used_up = bin.frame.load(std::memory_order_relaxed); used_up != nullptr) {
-    bin.frame.store(nullptr, std::memory_order_relaxed);
-    return_slots(*used_up, bin);
-    drop(*used_up);
+  // Open or not: the thread that owns the bin and holds the mutex has it to itself.
+  if (bin.open.load(std::memory_order_relaxed) && bin.frame != nullptr) {
+    drop(*std::exchange(bin.frame, nullptr));  // It is used up.
   }
-  bin.bits = 0;
+  bin.open.store(true, std::memory_order_release);
   if (++bin.shared_allocations <= core_.classes[class_].slots / 4 + 1) return allocate_shared(record, bytes);
-  YONDER_TRY(frame, next_frame());
-  {
-    SpinGuard frame_lock(frame->lock);
-    frame->state = FrameState::kOwned;
+  for (;;) {
+    // The first thread that needs a frame of its own takes the shared one: a class
+    // that one thread uses has no second. It may be full, a next one is not.
+    Frame* frame = std::exchange(shared_, nullptr);
+    if (frame == nullptr) {
+      YONDER_TRY(next, next_frame());
+      frame = next;
+    }
+    {
+      SpinGuard frame_lock(frame->lock);
+      frame->state = FrameState::kOwned;
+    }
+    bin.frame = frame;
+    bin.word = 0;
+    FreeSlot slot;
+    if (bin.take_from_frame(slot)) return core_.place(slot, class_, bytes, record.random);
+    drop(*std::exchange(bin.frame, nullptr));
   }
-  bin.word = 0;
-  std::uint32_t slot = 0;
-  YONDER_CHECK(bin.take(*frame, slot), "a frame that is handed out has a free slot");
-  bin.frame.store(frame, std::memory_order_release);
-  return core_.place(*frame, slot, bytes, record.random);
 }
 
 // Under the mutex to its end: the compactor must not meet a slot that has been
@@ -56,9 +72,9 @@ Result<ObjectPtr> ClassPool::allocate_shared(ThreadRecord& record, std::uint32_t
       std::optional<std::uint32_t> slot;
       {
         SpinGuard frame_lock(shared_->lock);
-        slot = shared_->take_any();
+        slot = shared_->take_near(0);
       }
-      if (slot) return core_.place(*shared_, *slot, bytes, record.random);
+      if (slot) return core_.place(FreeSlot::of(*shared_, *slot), class_, bytes, record.random);
       drop(*std::exchange(shared_, nullptr));
     }
     YONDER_TRY(frame, next_frame());
@@ -89,7 +105,7 @@ void ClassPool::drop(Frame& frame) {
   bool listed = false;
   {
     SpinGuard lock(frame.lock);
-    listed = frame.free_count >= frame.worth_listing;
+    listed = frame.free_count >= frame.worth_listing();
     frame.state = listed ? FrameState::kAvailable : FrameState::kFull;
   }
   if (listed) list(frame, available_);
@@ -119,38 +135,43 @@ void ClassPool::after_free(FrameId id) {
     sync::LockGuard lock(mutex_);
     Frame* frame = core_.frame_at(id);
     if (frame == nullptr || frame->size_class != class_) return;
-    bool newly_listed = false;
-    bool newly_empty = false;
-    {
-      SpinGuard frame_lock(frame->lock);
-      if (frame->state == FrameState::kFull && frame->free_count >= frame->worth_listing) {
-        frame->state = FrameState::kAvailable;
-        newly_listed = true;
-      }
-      if (frame->state == FrameState::kAvailable && frame->free_count == frame->slots) {
-        frame->state = FrameState::kEmpty;
-        newly_empty = true;
-      }
-    }
-    if (newly_listed && !newly_empty) list(*frame, available_);
-    if (!newly_empty) return;
-    if (!newly_listed) unlist(*frame, available_);
-    if (empty_.size() < kept_frames()) {
-      list(*frame, empty_);
-      return;
-    }
-    surplus = forget(*frame);
+    surplus = relist(*frame);
   }
-  core_.reclaimer.retire(std::move(surplus));
+  if (surplus) core_.reclaimer.retire(std::move(surplus));
+}
+
+FramePtr ClassPool::relist(Frame& frame) {
+  bool newly_listed = false;
+  bool newly_empty = false;
+  {
+    SpinGuard frame_lock(frame.lock);
+    if (frame.state == FrameState::kFull && frame.free_count >= frame.worth_listing()) {
+      frame.state = FrameState::kAvailable;
+      newly_listed = true;
+    }
+    if (frame.state == FrameState::kAvailable && frame.free_count == frame.slots()) {
+      frame.state = FrameState::kEmpty;
+      newly_empty = true;
+    }
+  }
+  if (newly_listed && !newly_empty) list(frame, available_);
+  if (!newly_empty) return nullptr;
+  if (!newly_listed) unlist(frame, available_);
+  if (empty_.size() >= kept_frames()) return forget(frame);
+  list(frame, empty_);
+  return nullptr;
 }
 
 void ClassPool::trim() {
   std::vector<FramePtr> surplus;
   {
     sync::LockGuard lock(mutex_);
+    for (Frame* frame : take_from_threads()) surplus.push_back(relist(*frame));
     for (Frame* frame : std::exchange(empty_, {})) surplus.push_back(forget(*frame));
   }
-  for (FramePtr& frame : surplus) core_.reclaimer.retire(std::move(frame));
+  for (FramePtr& frame : surplus) {
+    if (frame) core_.reclaimer.retire(std::move(frame));
+  }
 }
 
 FramePtr ClassPool::forget(Frame& frame) {
@@ -161,42 +182,55 @@ FramePtr ClassPool::forget(Frame& frame) {
   return core_.unmake_frame(frame);
 }
 
-void ClassPool::return_slots(Frame& frame, Bin& bin) {
-  SpinGuard lock(frame.lock);
-  if (bin.bits != 0) frame.put_word(bin.word, std::exchange(bin.bits, 0));
+void ClassPool::empty(Bin& bin, std::vector<Frame*>& touched) {
+  bin.open.store(false, std::memory_order_relaxed);
+  for (; bin.kept != 0; --bin.kept) {
+    const FreeSlot& slot = bin.slots[bin.kept - 1];
+    // The block is where it was when the slot was kept: compaction empties bins first.
+    Frame* frame = core_.frame_at(core_.table->lookup(slot.home()).frame());
+    SpinGuard lock(frame->lock);
+    frame->put(slot.index());
+    touched.push_back(frame);
+  }
+  Frame* frame = std::exchange(bin.frame, nullptr);
+  if (frame == nullptr) return;
+  SpinGuard lock(frame->lock);
+  if (bin.bits != 0) frame->put_word(bin.word, std::exchange(bin.bits, 0));
+  frame->state = FrameState::kFull;
+  touched.push_back(frame);
 }
 
 void ClassPool::abandon(Bin& bin) {
-  FrameId id;
+  std::vector<FramePtr> surplus;
   {
     sync::LockGuard lock(mutex_);
     bin.shared_allocations = 0;
-    Frame* frame = bin.frame.exchange(nullptr, std::memory_order_relaxed);
-    if (frame == nullptr) return;
-    id = frame->id;
-    return_slots(*frame, bin);
-    drop(*frame);
+    std::vector<Frame*> touched;
+    empty(bin, touched);
+    for (Frame* frame : distinct(std::move(touched))) surplus.push_back(relist(*frame));
   }
-  after_free(id);  // It may be empty.
+  for (FramePtr& frame : surplus) {
+    if (frame) core_.reclaimer.retire(std::move(frame));
+  }
 }
 
-void ClassPool::take_from_threads() {
-  std::vector<std::pair<Frame*, ThreadRecord*>> taken;
+std::vector<Frame*> ClassPool::take_from_threads() {
+  std::vector<ThreadRecord*> owners;
   for (ThreadRecord& record : core_.threads.records()) {
-    Frame* frame = record.bins[class_].frame.load(std::memory_order_relaxed);
-    if (frame == nullptr) continue;
+    Bin& bin = record.bins[class_];
+    if (!bin.open.load(std::memory_order_relaxed)) continue;
     // relaxed: the barrier below is the order (W1, W2 of thread_record.h).
-    record.bins[class_].frame.store(nullptr, std::memory_order_relaxed);
-    taken.emplace_back(frame, &record);
+    bin.open.store(false, std::memory_order_relaxed);
+    owners.push_back(&record);
   }
-  if (taken.empty()) return;
+  std::vector<Frame*> touched;
+  if (owners.empty()) return touched;
   core_.threads.barrier();
-  for (const auto& [frame, record] : taken) {
-    wait_until_not_allocating(*record);
-    return_slots(*frame, record->bins[class_]);
-    SpinGuard lock(frame->lock);
-    frame->state = FrameState::kFull;
+  for (ThreadRecord* record : owners) {
+    wait_until_bins_are_left(*record);
+    empty(record->bins[class_], touched);
   }
+  return distinct(std::move(touched));
 }
 
 std::vector<Frame*> ClassPool::seize(std::size_t max_frames) {
@@ -213,7 +247,7 @@ std::vector<Frame*> ClassPool::seize(std::size_t max_frames) {
       draining.push_back(frame);
     } else if (frame->free_count != 0) {
       frame->state = FrameState::kSeized;
-      candidates.emplace_back(frame->slots - frame->free_count, frame);
+      candidates.emplace_back(frame->slots() - frame->free_count, frame);
     } else {
       frame->state = FrameState::kFull;
     }

@@ -13,7 +13,7 @@
 // frame map of this class.
 //
 // Concurrency: any thread, not inside a Section (the holder of the mutex may wait
-// for threads that are allocating). Lifetime: the core's.
+// for the end of sections). Lifetime: the core's.
 
 #include <algorithm>
 #include <cstdint>
@@ -41,9 +41,9 @@ class ClassPool {
   // A slot of this frame was freed: lists it if it is worth it, retires it if it is
   // empty. The frame may be gone by now.
   void after_free(FrameId frame);
-  // Takes the thread's frame away, when it leaves.
+  // Takes back what a thread that leaves has in its bin.
   void abandon(Bin& bin);
-  // Retires the empty frames that were kept.
+  // Takes back what threads keep, and retires all empty frames.
   void trim();
 
   // The compactor's part. seize() takes the emptiest frames that have free slots, at
@@ -70,12 +70,16 @@ class ClassPool {
   Result<Frame*> new_frame() YONDER_REQUIRES(mutex_);
   Result<ObjectPtr> allocate_shared(ThreadRecord& record, std::uint32_t bytes) YONDER_REQUIRES(mutex_);
   void drop(Frame& frame) YONDER_REQUIRES(mutex_);
+  // Lists a frame of which slots were freed. Returns it if it is empty and not kept.
+  FramePtr relist(Frame& frame) YONDER_REQUIRES(mutex_);
   static void list(Frame& frame, std::vector<Frame*>& list);
   static void unlist(Frame& frame, std::vector<Frame*>& list);
   std::size_t kept_frames() const YONDER_REQUIRES(mutex_);
   FramePtr forget(Frame& frame) YONDER_REQUIRES(mutex_);
-  void take_from_threads() YONDER_REQUIRES(mutex_);
-  void return_slots(Frame& frame, Bin& bin) YONDER_REQUIRES(mutex_);
+  // Empties the bins of all threads; returns the frames that got slots back.
+  std::vector<Frame*> take_from_threads() YONDER_REQUIRES(mutex_);
+  // Empties one bin that nobody else uses; appends the frames that got slots back.
+  void empty(Bin& bin, std::vector<Frame*>& touched) YONDER_REQUIRES(mutex_);
 
   HeapCore& core_;
   const std::uint8_t class_;

@@ -20,9 +20,9 @@ constexpr Duration kPatience = std::chrono::minutes(1);
 
 Occupancy occupancy_of(const Frame& frame) {
   Occupancy out;
-  out.packing.slots = frame.slots;
+  out.packing.slots = frame.slots();
   // Few blocks share a frame: a linear search beats a map.
-  for (std::uint32_t slot = 0; slot < frame.slots; ++slot) {
+  for (std::uint32_t slot = 0; slot < frame.slots(); ++slot) {
     const HeaderWord word = frame.load_header(slot);
     if (word.is_free() || word.is_moved()) continue;
     auto at = std::ranges::find(out.blocks, word.home());
@@ -77,7 +77,7 @@ void CompactionRun::plan() {
 // The frame was left by a run that was stopped. R4: nobody follows its words now.
 void CompactionRun::erase_moved_words(Frame& frame) {
   constexpr HeaderWord kLeft = HeaderWord::of(BlockId(0), ObjectId(0), 1, SlotState::kLive);
-  for (std::uint32_t slot = 0; slot < frame.slots; ++slot) {
+  for (std::uint32_t slot = 0; slot < frame.slots(); ++slot) {
     if (!frame.load_header(slot).is_moved()) continue;
     // release: keeps the order of the headers; a reader that still comes here
     // finds a free slot, and the table's new entry.
@@ -97,7 +97,7 @@ void CompactionRun::open_source(std::uint32_t index) {
   source_ = frames_[index];
   source_index_ = index;
   members_.clear();
-  for (std::uint32_t slot = 0; slot < source_->slots; ++slot) {
+  for (std::uint32_t slot = 0; slot < source_->slots(); ++slot) {
     const HeaderWord word = source_->load_header(slot);
     if (!word.is_free() && !word.is_moved()) members_.push_back({word.home().value(), slot});
   }
@@ -157,15 +157,17 @@ bool CompactionRun::hold_alien(BlockId block) {
   return false;
 }
 
-// Slots at the destination: the same ones where they are free, so that hints stay right.
+// Slots at the destination: the same ones where they are free, so that hints stay
+// right, and else the next free ones, where a search from the hint soon finds them.
 bool CompactionRun::reserve(Frame& to, const std::vector<std::uint32_t>& from,
                             std::vector<std::uint32_t>& out) {
   SpinGuard lock(to.lock);
   if (to.free_count < from.size()) return false;
   constexpr std::uint32_t kNone = UINT32_MAX;
   for (const std::uint32_t slot : from) out.push_back(to.try_take(slot) ? slot : kNone);
-  for (std::uint32_t& slot : out) {
-    if (slot == kNone) slot = *to.take_any();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::uint32_t& slot = out[i];
+    if (slot == kNone) slot = *to.take_near(from[i]);
   }
   return true;
 }
@@ -181,7 +183,7 @@ bool CompactionRun::advance_transit(CompactionCounters& counters) {
     if (step == Step::kHeld) return false;
     if (step == Step::kMoved) {
       ++counters.objects_moved;
-      counters.bytes_moved += source_->slot_bytes;
+      counters.bytes_moved += source_->slot_bytes();
       transit.from_slots[transit.next] = UINT32_MAX;  // Its place at the destination is used.
     }
     ++transit.next;
@@ -204,7 +206,7 @@ CompactionRun::Step CompactionRun::move_object(std::uint32_t from_slot, std::uin
                                       std::memory_order_acquire, std::memory_order_relaxed)) {
     return Step::kHeld;
   }
-  core_.layouts[class_].move(source_->slot(from_slot), to.slot(to_slot), word);
+  if (!word.is_blank()) core_.layouts[class_].move(source_->slot(from_slot), to.slot(to_slot), word);
   if (transit_->is_native) core_.table->one_left(word.home());
   if (core_.options.correction == Correction::kIndex && from_slot != to_slot) {
     core_.displaced.put(word.home(), word.id(), to_slot);
@@ -238,7 +240,7 @@ void CompactionRun::end_transit(CompactionCounters& counters) {
     source_->moved_count += moved;
   }
   if (transit.is_native) {
-    for (std::atomic<std::uint32_t>& block : source_->blocks) {
+    for (std::atomic<std::uint32_t>& block : source_->blocks()) {
       if (block.load(std::memory_order_relaxed) == transit.block.value()) {
         block.store(0, std::memory_order_relaxed);
       }
@@ -271,10 +273,10 @@ bool CompactionRun::try_retire(std::uint32_t index, CompactionCounters& counters
   {
     SpinGuard lock(frame.lock);
     // Otherwise a thread is between freeing a slot and saying so (I3 of frame.h).
-    if (frame.free_count + frame.moved_count != frame.slots) return false;
+    if (frame.free_count + frame.moved_count != frame.slots()) return false;
   }
   ++counters.frames_freed;
-  counters.bytes_freed += frame.frame_bytes;
+  counters.bytes_freed += frame.frame_bytes();
   frames_[index] = nullptr;
   if (source_ == &frame) source_ = nullptr;
   core_.pools[class_]->retire(frame);

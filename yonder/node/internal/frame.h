@@ -13,6 +13,9 @@
 //   kSeized     the compactor                       collected
 //   kDraining   nobody; objects are leaving it      source of a move
 //
+// The struct is kept small, and what its class says is not repeated in it: there is
+// one for every few pages.
+//
 // I1  A slot's free bit is set iff its header is free and no bin holds the slot,
 //     except between a free's two steps (header, then bit): so a slot whose header
 //     is free and whose bit is not set is about to be set.
@@ -51,9 +54,19 @@ using FramePtr = std::unique_ptr<Frame, FrameDeleter>;
 
 struct Frame {
   // All slots free, state kSeized. One allocation holds the frame and its arrays.
+  // The shape outlives the frame, except that of a span, which is copied.
   static FramePtr create(FrameId id, std::byte* memory, std::uint8_t size_class, const SizeClass& shape);
+  // Bytes of that allocation.
+  static std::size_t footprint(std::uint8_t size_class, const SizeClass& shape);
 
-  std::byte* slot(std::uint32_t index) const { return memory + std::uint64_t{index} * slot_bytes; }
+  std::uint32_t slots() const { return shape->slots; }
+  std::uint64_t slot_bytes() const { return shape->slot_bytes; }
+  std::uint64_t frame_bytes() const { return shape->frame_bytes; }
+  // Free slots from which on a used-up frame is offered again: a thread that takes
+  // it should not be back at once.
+  std::uint32_t worth_listing() const { return slots() < 32 ? (slots() + 1) / 2 : slots() / 4; }
+
+  std::byte* slot(std::uint32_t index) const { return memory + std::uint64_t{index} * slot_bytes(); }
   std::atomic_ref<std::uint64_t> header(std::uint32_t index) const {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot(index)));
   }
@@ -62,21 +75,45 @@ struct Frame {
   }
   // The block that new objects of this slot call home; 0 if it has moved away.
   BlockId block_of(std::uint32_t slot_index) const {
-    return BlockId(blocks[slot_index >> block_shift].load(std::memory_order_relaxed));
+    return BlockId(blocks()[slot_index >> shape->block_shift].load(std::memory_order_relaxed));
   }
-  std::uint32_t word_count() const { return (slots + 63) / 64; }
+  // The same for who knows the class.
+  BlockId block_of(std::uint32_t slot_index, std::uint32_t block_shift, std::size_t offset) const {
+    const auto* at = reinterpret_cast<const std::byte*>(this) + offset;
+    const auto* first = reinterpret_cast<const std::atomic<std::uint32_t>*>(at);
+    return BlockId(first[slot_index >> block_shift].load(std::memory_order_relaxed));
+  }
+  // Where blocks() begin, from the start of the struct.
+  static constexpr std::size_t blocks_offset(const SizeClass& shape);
+  // One block per group of slots. Set before the frame is used; only the compactor
+  // that drains it changes it. relaxed everywhere: whoever asks holds an object in
+  // the group, whose block cannot have left (I4), or compares with a home that is
+  // not this block.
+  std::span<std::atomic<std::uint32_t>> blocks() const {
+    auto* words = const_cast<Frame*>(this)->array();
+    return {reinterpret_cast<std::atomic<std::uint32_t>*>(words + word_count()), shape->blocks};
+  }
+  std::uint32_t word_count() const { return (slots() + 63) / 64; }
+  std::span<std::uint64_t> free_bits() YONDER_REQUIRES(lock) { return {array(), word_count()}; }
+
+  // The compactor has it: it gets no new object. relaxed: whoever may still allocate
+  // from it is waited for before the state changes (thread_record.h, I1, I3).
+  bool is_compacted() const {
+    const FrameState now = state.load(std::memory_order_relaxed);
+    return now == FrameState::kSeized || now == FrameState::kDraining;
+  }
 
   // Marks a slot free.
   void put(std::uint32_t index) YONDER_REQUIRES(lock) {
     const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-    YONDER_DCHECK((free_bits[index / 64] & bit) == 0, "a slot is freed once");
-    free_bits[index / 64] |= bit;
+    YONDER_DCHECK((free_bits()[index / 64] & bit) == 0, "a slot is freed once");
+    free_bits()[index / 64] |= bit;
     ++free_count;
   }
   // Takes one particular slot, if it is free.
   bool try_take(std::uint32_t index) YONDER_REQUIRES(lock);
-  // Takes some slot.
-  std::optional<std::uint32_t> take_any() YONDER_REQUIRES(lock);
+  // Takes the first free slot from `start` on, in a circle; none if the frame is full.
+  std::optional<std::uint32_t> take_near(std::uint32_t start) YONDER_REQUIRES(lock);
   // Takes all free slots of the first word that has any, from `start` on in a
   // circle: the slots 64 × word + the bits set. 0 if the frame is full.
   std::uint64_t take_word(std::uint32_t start, std::uint32_t& word) YONDER_REQUIRES(lock);
@@ -84,37 +121,31 @@ struct Frame {
   void put_word(std::uint32_t word, std::uint64_t bits) YONDER_REQUIRES(lock);
 
   // Constant.
+  std::byte* const memory;
+  const SizeClass* const shape;
   const FrameId id;
   const std::uint8_t size_class;
-  const std::uint32_t slots;
-  const std::uint32_t block_shift;
-  const std::uint32_t group_count;
-  // Free slots from which on a used-up frame is offered again: a thread that takes
-  // it should not be back at once.
-  const std::uint32_t worth_listing;
-  const std::uint64_t slot_bytes;
-  const std::uint64_t frame_bytes;
-  std::byte* const memory;
 
   SpinLock lock;
-  FrameState state YONDER_GUARDED_BY(lock) = FrameState::kSeized;
+  std::atomic<FrameState> state{FrameState::kSeized};  // Changed under the lock.
   std::uint32_t free_count YONDER_GUARDED_BY(lock);
   std::uint32_t moved_count YONDER_GUARDED_BY(lock) = 0;
-  const std::span<std::uint64_t> free_bits YONDER_GUARDED_BY(lock);
-
-  // Set before the frame is used; only the compactor that drains it changes it.
-  // relaxed everywhere: whoever asks holds an object in the group, whose block
-  // cannot have left (I4), or compares with a home that is not this block.
-  const std::span<std::atomic<std::uint32_t>> blocks;
 
   // The class pool's: positions in its lists.
   std::uint32_t position = 0;
   std::uint32_t listed_position = 0;
 
  private:
-  Frame(FrameId id, std::byte* memory, std::uint8_t size_class, const SizeClass& shape, std::byte* arrays);
+  Frame(FrameId id, std::byte* memory, std::uint8_t size_class, const SizeClass& shape);
   ~Frame() = default;
   friend struct FrameDeleter;
+  // The arrays behind the struct: free bits, then the groups' blocks.
+  std::uint64_t* array() { return reinterpret_cast<std::uint64_t*>(this + 1); }
 };
+static_assert(sizeof(Frame) == 40);
+
+constexpr std::size_t Frame::blocks_offset(const SizeClass& shape) {
+  return sizeof(Frame) + std::size_t{(shape.slots + 63) / 64} * sizeof(std::uint64_t);
+}
 
 }  // namespace yonder::node::internal

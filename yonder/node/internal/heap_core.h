@@ -4,6 +4,7 @@
 // Concurrency: the parts' own; what is constant after creation says so.
 // Lifetime: owned by the Heap; destroyed after all threads are unregistered.
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -22,6 +23,16 @@
 
 namespace yonder::node::internal {
 
+// What every operation asks about a class, close together. A class that does not
+// exist has room for nothing.
+struct ClassFacts {
+  std::uint32_t capacity = 0;  // Payload bytes of a slot.
+  std::uint32_t slots = 0;     // Per frame.
+  std::uint32_t slot_bytes = 0;
+  std::uint32_t block_shift = 0;
+  std::uint32_t blocks_offset = 0;  // Of the blocks in a Frame.
+};
+
 struct HeapCore {
   HeapCore(const Clock& clock, const HeapOptions& options, SizeClasses classes,
            std::unique_ptr<FrameStore> store, std::unique_ptr<BlockTable> table, os::Mapping map);
@@ -31,7 +42,10 @@ struct HeapCore {
   const Clock& clock;
   const HeapOptions options;
   const SizeClasses classes;
-  std::vector<SlotLayout> layouts;  // Per class.
+  std::vector<SlotLayout> layouts;                            // Per class.
+  std::array<ClassFacts, std::size_t{kSpanClass} + 1> facts;  // By what a pointer says its class is.
+  // By how much the id of a slot's next object differs from that of the last.
+  const std::uint16_t id_step;
 
   const std::unique_ptr<FrameStore> store;
   const std::unique_ptr<BlockTable> table;
@@ -41,13 +55,16 @@ struct HeapCore {
   ThreadRegistry threads;
   Reclaimer reclaimer;
   DisplacedIndex displaced;
-  std::vector<std::unique_ptr<ClassPool>> pools;  // Per class.
-  std::unique_ptr<Compactor> compactor;           // Set once, by the heap.
+  std::vector<std::unique_ptr<ClassPool>> pools;   // Per class.
+  std::unique_ptr<Compactor> compactor;            // Set once, by the heap.
+  std::atomic<std::uint64_t> frame_footprints{0};  // Of the frames in the map; a statistic.
 
   // The frame that starts at `id`, or null. Use it inside a Section, or holding the
   // mutex of its class's pool.
   Frame* frame_at(FrameId id) const { return map[id.value()].load(std::memory_order_acquire); }
-  SlotLayout layout_of(const Frame& frame) const { return SlotLayout(classes.validator(), frame.slot_bytes); }
+  SlotLayout layout_of(const Frame& frame) const {
+    return SlotLayout(classes.validator(), frame.slot_bytes());
+  }
 
   // A new frame with its blocks, entered in the map; state kSeized.
   // kOutOfMemory, kResourceExhausted.
@@ -55,15 +72,55 @@ struct HeapCore {
   // Makes a frame without objects unfindable: out of the map, its blocks closed.
   FramePtr unmake_frame(Frame& frame);
 
-  // Puts a new object into a free slot that the caller has taken. Not inline, so that
-  // the pointer comes back in registers: built in memory it costs a stall.
-  ObjectPtr place(Frame& frame, std::uint32_t slot, std::uint32_t bytes, Prng& random) const;
-  // The id of a new object: its low bits say the slot within its block, so that
-  // the ids of a block differ; the rest is random and not the predecessor's.
-  static ObjectId new_id(const Frame& frame, std::uint32_t slot, ObjectId old, Prng& random);
+  // Puts a new object into a free slot that the caller has taken.
+  ObjectPtr place(FreeSlot slot, std::uint8_t size_class, std::uint32_t bytes, Prng& random) const;
+  // The id of a new object: its low bits say the slot within its block, so that the
+  // ids of a block differ. The rest begins at random in memory never used before and
+  // then steps from the slot's last id, `old`, by an odd number: no value comes
+  // again before all others were used, which a draw could not promise.
+  ObjectId new_id(HeaderWord old, std::uint32_t slot, std::uint32_t block_shift, Prng& random) const;
+
+  // Memory beside the frames: what is kept per frame, the frame map's words for the
+  // units in use, and the block table's words for them or, if that is more, for the
+  // ids in use.
+  std::uint64_t metadata_bytes() const;
 
   // An object that had left its birth frame is gone, or has a new home.
   void forget_alien(HeaderWord word);
 };
+
+inline ObjectId HeapCore::new_id(HeaderWord old, std::uint32_t slot, std::uint32_t block_shift,
+                                 Prng& random) const {
+  const std::uint32_t low = slot & ((1u << block_shift) - 1);
+  std::uint32_t high = old.id().value() >> block_shift;
+  if (old.never_used()) [[unlikely]]
+    high = static_cast<std::uint32_t>(random());
+  for (;;) {
+    high += id_step;
+    const auto id = static_cast<std::uint16_t>(high << block_shift | low);
+    if (id != 0) [[likely]]
+      return ObjectId(id);
+  }
+}
+
+inline ObjectPtr HeapCore::place(FreeSlot slot, std::uint8_t size_class, std::uint32_t bytes,
+                                 Prng& random) const {
+  const std::atomic_ref<std::uint64_t> header(*reinterpret_cast<std::uint64_t*>(slot.memory()));
+  // relaxed: the slot is ours since we took it, which came with its frame's lock.
+  const HeaderWord old(header.load(std::memory_order_relaxed));
+  YONDER_DCHECK(old.is_free(), "a free slot has a free header");
+  const std::uint32_t shift = facts[size_class].block_shift;  // 0 for a span.
+  HeaderWord word = old.reused_by(slot.home(), new_id(old, slot.index(), shift, random));
+  if (SlotLayout::starts_blank(classes.validator(), old.never_used())) [[likely]]
+    word = word.as_blank();
+  // release: pairs with the acquire of whoever reads the header.
+  header.store(word.bits(), std::memory_order_release);
+  return ObjectPtr({.home = word.home(),
+                    .id = word.id(),
+                    .slot = slot.index(),
+                    .size = bytes,
+                    .size_class = size_class,
+                    .node = options.node});
+}
 
 }  // namespace yonder::node::internal

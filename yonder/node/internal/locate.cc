@@ -14,7 +14,7 @@ bool look(const HeapCore& core, Frame& frame, std::uint32_t slot, ObjectPtr obje
   }
   if (!word.is_moved()) return false;
   Frame* next = core.frame_at(word.frame());  // L1
-  if (next == nullptr || word.slot() >= next->slots) return false;
+  if (next == nullptr || word.slot() >= next->slots()) return false;
   const HeaderWord there = next->load_header(word.slot());
   if (!there.names(object.home(), object.id())) return false;
   place = {.frame = next, .slot = word.slot(), .word = there};
@@ -22,13 +22,18 @@ bool look(const HeapCore& core, Frame& frame, std::uint32_t slot, ObjectPtr obje
 }
 
 bool search(const HeapCore& core, Frame& frame, ObjectPtr object, Place& place) {
-  if (object.slot() < frame.slots && look(core, frame, object.slot(), object, place)) return true;
+  if (object.slot() < frame.slots() && look(core, frame, object.slot(), object, place)) return true;
   if (core.options.correction == Correction::kIndex) {
     const auto slot = core.displaced.find(object.home(), object.id());
-    if (slot && *slot < frame.slots && look(core, frame, *slot, object, place)) return true;
+    if (slot && *slot < frame.slots() && look(core, frame, *slot, object, place)) return true;
   }
-  for (std::uint32_t slot = 0; slot < frame.slots; ++slot) {
-    if (look(core, frame, slot, object, place)) return true;  // L2
+  // From the hint on, in a circle: a displaced object is put into the next free slot. L2
+  const std::uint32_t start = object.slot() < frame.slots() ? object.slot() : 0;
+  for (std::uint32_t slot = start; slot < frame.slots(); ++slot) {
+    if (look(core, frame, slot, object, place)) return true;
+  }
+  for (std::uint32_t slot = 0; slot < start; ++slot) {
+    if (look(core, frame, slot, object, place)) return true;
   }
   return false;
 }

@@ -35,28 +35,37 @@ struct Place {
 // kNoSuchObject (a class that does not exist, a size that does not fit it).
 Result<void> check_pointer(const HeapCore& core, ObjectPtr object);
 
-// The same without saying what is wrong, for slot objects: the common way.
+// The same without saying what is wrong, for slot objects: the common way. An id of
+// 0 passes; no object has it.
 inline bool is_plausible(const HeapCore& core, ObjectPtr object) {
-  return object.is_well_formed() && object.node() == core.options.node &&
-         object.size_class() < core.layouts.size() &&
-         object.size() <= core.layouts[object.size_class()].capacity();
+  return object.is_of(core.options.node) && object.size() - 1 < core.facts[object.size_class()].capacity;
+}
+
+// The object's slot if it is where its pointer says, in one piece of memory that the
+// block table names now: null says nothing. `entry` is the table's word.
+inline std::byte* slot_at_hint(const HeapCore& core, ObjectPtr object, BlockEntry& entry) {
+  if (!is_plausible(core, object)) return nullptr;
+  entry = core.table->lookup(object.home());
+  const ClassFacts& facts = core.facts[object.size_class()];
+  if (!entry.valid() || entry.size_class() != object.size_class() || object.slot() >= facts.slots) {
+    return nullptr;
+  }
+  return core.store->address(entry.frame()) + std::uint64_t{object.slot()} * facts.slot_bytes;
 }
 
 // If the object is where its pointer says and nobody holds it: takes it (state
 // writing). False says nothing.
 inline bool try_lock_at_hint(const HeapCore& core, ObjectPtr object, Place& place) {
-  if (!is_plausible(core, object)) return false;
-  const BlockEntry entry = core.table->lookup(object.home());
-  if (!entry.valid() || entry.size_class() != object.size_class()) return false;
-  const SizeClass& shape = core.classes[object.size_class()];
-  Frame* frame = core.frame_at(entry.frame());
-  if (frame == nullptr || object.slot() >= shape.slots) return false;
-  // By arithmetic and not through the frame: that would be one more load to wait for.
-  std::byte* slot = core.store->address(entry.frame()) + std::uint64_t{object.slot()} * shape.slot_bytes;
+  BlockEntry entry;
+  std::byte* slot = slot_at_hint(core, object, entry);
+  if (slot == nullptr) return false;
   const std::atomic_ref<std::uint64_t> header(*reinterpret_cast<std::uint64_t*>(slot));
   // relaxed: the exchange decides.
   const HeaderWord word(header.load(std::memory_order_relaxed));
   if (!word.names(object.home(), object.id()) || word.state() != SlotState::kLive) return false;
+  // The frame is the map's while a block maps to it and this section lasts.
+  Frame* frame = core.frame_at(entry.frame());
+  if (frame == nullptr) return false;
   std::uint64_t expected = word.bits();
   // acquire: pairs with the release that left this word; the payload is complete.
   if (!header.compare_exchange_strong(expected, word.with_state(SlotState::kWriting).bits(),

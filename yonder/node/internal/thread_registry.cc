@@ -3,6 +3,21 @@
 #include "yonder/base/check.h"
 
 namespace yonder::node::internal {
+namespace {
+
+// A kept slot keeps its frame from being given back, so few bytes of them: enough
+// for the pairs of free and alloc that programs make, none worth a collection.
+constexpr std::uint32_t kKeptBytes = 16 << 10;
+
+std::vector<Bin> make_bins(const SizeClasses& classes) {
+  std::vector<Bin> bins(classes.count() + 1);
+  for (std::size_t i = 0; i < classes.count(); ++i) {
+    bins[i].keeps = std::clamp(kKeptBytes / classes[i].slot_bytes, 1u, Bin::kMaxKept);
+  }
+  return bins;
+}
+
+}  // namespace
 
 ThreadRegistry::ThreadRegistry(const Options& options)
     : max_threads_(options.max_threads), records_(std::make_unique<ThreadRecord[]>(options.max_threads)) {
@@ -12,7 +27,7 @@ ThreadRegistry::ThreadRegistry(const Options& options)
   for (ThreadRecord& record : records()) {
     record.asymmetric = membarrier_.has_value();
     record.random = random.split();
-    record.bins = std::vector<Bin>(options.bins);
+    record.bins = make_bins(*options.classes);
   }
 }
 
@@ -32,15 +47,15 @@ GracePeriod ThreadRegistry::start_grace() const {
   barrier();
   GracePeriod period;
   for (const ThreadRecord& record : records()) {
-    const std::uint64_t section = record.section.load(std::memory_order_acquire);
-    if (section % 2 != 0) period.readers_.emplace_back(&record, section);
+    const std::uint64_t activity = record.activity.load(std::memory_order_acquire);
+    if ((activity & kInSection) != 0) period.readers_.emplace_back(&record, activity);
   }
   return period;
 }
 
 void ThreadRegistry::remove(ThreadRecord& record) {
   sync::LockGuard lock(mutex_);
-  YONDER_CHECK(record.registered && record.section.load(std::memory_order_relaxed) % 2 == 0,
+  YONDER_CHECK(record.registered && (record.activity.load(std::memory_order_relaxed) & kInSection) == 0,
                "a thread leaves between operations");
   record.registered = false;
 }

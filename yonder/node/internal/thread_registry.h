@@ -29,7 +29,7 @@ class GracePeriod {
   bool is_over() const {
     return std::ranges::all_of(readers_, [](const auto& reader) {
       // acquire: pairs with the release at a section's end.
-      return reader.first->section.load(std::memory_order_acquire) != reader.second;
+      return reader.first->activity.load(std::memory_order_acquire) != reader.second;
     });
   }
 
@@ -42,7 +42,7 @@ class ThreadRegistry {
  public:
   struct Options {
     std::uint32_t max_threads = 1;
-    std::size_t bins = 0;
+    const SizeClasses* classes = nullptr;  // A bin for each, and one for the counters of spans.
     std::uint64_t seed = 0;
   };
   explicit ThreadRegistry(const Options& options);
