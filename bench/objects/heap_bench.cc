@@ -139,26 +139,49 @@ Result<void> measure_heap_alloc(const HeapAllocOptions& options, Report& report)
   bool failed = false;
   std::vector<double> ours_ns;
   std::vector<double> jemalloc_ns;
-  const auto ours = [&] {
+  // `once(at)` exchanges the object `at` for a new one, or makes and frees one.
+  const auto time_pairs = [&](auto&& once, std::vector<double>& pair_ns) {
     const double start = cpu_seconds();
-    for (std::uint64_t i = 0, at = 0; i < options.pairs; ++i, at = at + 1 == options.live ? 0 : at + 1) {
-      failed |= !thread.free(objects[at]);
-      const auto made = thread.alloc(options.object_bytes);
-      failed |= !made;
-      if (made) objects[at] = *made;
+    for (std::uint64_t i = 0, at = 0; i < options.pairs; ++i, at = at + 1 >= options.live ? 0 : at + 1)
+      once(at);
+    pair_ns.push_back((cpu_seconds() - start) * 1e9 / static_cast<double>(options.pairs));
+    return pair_ns.back();
+  };
+  const auto ours = [&] {
+    if (options.live == 0) {
+      return time_pairs(
+          [&](std::uint64_t) {
+            const auto made = thread.alloc(options.object_bytes);
+            failed |= !made || !thread.free(*made);
+          },
+          ours_ns);
     }
-    ours_ns.push_back((cpu_seconds() - start) * 1e9 / static_cast<double>(options.pairs));
-    return ours_ns.back();
+    return time_pairs(
+        [&](std::uint64_t at) {
+          failed |= !thread.free(objects[at]);
+          const auto made = thread.alloc(options.object_bytes);
+          failed |= !made;
+          if (made) objects[at] = *made;
+        },
+        ours_ns);
   };
   const auto baseline = [&] {
-    const double start = cpu_seconds();
-    for (std::uint64_t i = 0, at = 0; i < options.pairs; ++i, at = at + 1 == options.live ? 0 : at + 1) {
-      jemalloc.release(blocks[at]);
-      blocks[at] = jemalloc.allocate(options.object_bytes);
-      keep(blocks[at]);
+    if (options.live == 0) {
+      return time_pairs(
+          [&](std::uint64_t) {
+            void* made = jemalloc.allocate(options.object_bytes);
+            keep(made);
+            jemalloc.release(made);
+          },
+          jemalloc_ns);
     }
-    jemalloc_ns.push_back((cpu_seconds() - start) * 1e9 / static_cast<double>(options.pairs));
-    return jemalloc_ns.back();
+    return time_pairs(
+        [&](std::uint64_t at) {
+          jemalloc.release(blocks[at]);
+          blocks[at] = jemalloc.allocate(options.object_bytes);
+          keep(blocks[at]);
+        },
+        jemalloc_ns);
   };
   const std::string name = fmt::format("alloc_free_{}_of_{}", options.object_bytes, options.live);
   if (jemalloc) {
@@ -198,7 +221,7 @@ Result<void> measure_heap_merge(const HeapMergeOptions& options, Report& report)
   std::vector<double> cpu_ms;
   node::CompactionCounters counters;
   for (int round = 0; round < options.rounds; ++round) {
-    YONDER_TRY(heap, Heap::create(kClock, {.seed = 1}));
+    YONDER_TRY(heap, Heap::create(kClock, {.classes = {.frame_bytes = options.frame_bytes}, .seed = 1}));
     YONDER_TRY(thread, heap->register_thread());
     const std::uint8_t size_class = heap->classes().class_for(options.object_bytes);
     Prng random(options.seed + static_cast<std::uint64_t>(round));
@@ -239,12 +262,24 @@ Result<void> measure_heap_packing(const HeapPackOptions& options, Report& report
   report.ratio(name + "_against_ideal", std::span(&ratio, 1));
   report.result(name + "_before_mib", static_cast<double>(before) / (1 << 20));
   report.result(name + "_after_mib", active / (1 << 20));
-  // Header and validation, unusable tails, table words: what is not rounding.
-  const double table = static_cast<double>(heap->stats().blocks) * 8;
+  return {};
+}
+
+Result<void> measure_heap_overhead(const HeapOverheadOptions& options, Report& report) {
+  const std::uint64_t need = options.objects * (options.object_bytes + 64) * 5 / 4;
+  YONDER_TRY(heap, Heap::create(kClock, {.limit = Bytes(need + (64u << 20)), .seed = 1}));
+  YONDER_TRY(thread, heap->register_thread());
+  const auto& shape = heap->classes()[heap->classes().class_for(options.object_bytes)];
+  // Whole frames, so that what the last one has left is not counted as a cost.
+  const std::uint64_t objects = (options.objects + shape.slots - 1) / shape.slots * shape.slots;
+  for (std::uint64_t i = 0; i < objects; ++i) YONDER_TRY_VOID(thread.alloc(options.object_bytes));
+  const node::HeapStats stats = heap->stats();
   const double rounding =
       static_cast<double>(shape.slot_bytes - heap->classes().slot_bytes_for(options.object_bytes));
-  report.result(name + "_overhead_bytes",
-                (active + table) / static_cast<double>(live.size()) - options.object_bytes - rounding);
+  const double per_object =
+      static_cast<double>(stats.active_bytes + stats.metadata_bytes) / static_cast<double>(objects);
+  report.result(fmt::format("bytes_per_object_overhead_{}", options.object_bytes),
+                per_object - options.object_bytes - rounding);
   return {};
 }
 

@@ -29,7 +29,9 @@ Result<void> measure_heap_reads(const HeapReadOptions& options, Report& report);
 struct HeapAllocOptions {
   std::uint32_t object_bytes = 64;
   std::uint64_t pairs = 1'000'000;  // per round
-  std::uint32_t live = 1000;        // objects that exist meanwhile; the oldest is freed (1: the last)
+  // Objects that exist meanwhile: the oldest is freed and a new one made. 0: none,
+  // every object is freed as soon as it is made.
+  std::uint32_t live = 1000;
   int rounds = 9;
 };
 // An alloc and a free, in turns with jemalloc's malloc and free. The ratio is time
@@ -38,6 +40,7 @@ Result<void> measure_heap_alloc(const HeapAllocOptions& options, Report& report)
 
 struct HeapMergeOptions {
   std::uint64_t frames = 5794;
+  std::uint32_t frame_bytes = 4096;
   std::uint32_t object_bytes = 32;
   double freed = 0.75;
   int rounds = 5;
@@ -52,8 +55,15 @@ struct HeapPackOptions {
   double freed = 0.4;
   std::uint64_t seed = 1;
 };
-// Active bytes after compaction against the frames that the live objects fill, and
-// the bytes that an object costs beyond payload and class rounding.
+// Active bytes after compaction against the frames that the live objects fill.
 Result<void> measure_heap_packing(const HeapPackOptions& options, Report& report);
+
+struct HeapOverheadOptions {
+  std::uint32_t object_bytes = 32;
+  std::uint64_t objects = 500'000;
+};
+// The bytes that an object of a full heap costs beyond its payload and the rounding
+// of its class: header, unusable tails, and all that the node keeps beside the frames.
+Result<void> measure_heap_overhead(const HeapOverheadOptions& options, Report& report);
 
 }  // namespace yonder::bench

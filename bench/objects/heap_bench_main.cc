@@ -1,4 +1,4 @@
-// heap_bench [reads|alloc|merge|packing]...: the figures of docs/node.md, as JSON.
+// heap_bench [reads|alloc|merge|packing|overhead]...: the figures of docs/node.md, as JSON.
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ Result<void> run(std::string_view name, Report& report) {
     }
   } else if (name == "alloc") {
     for (const std::uint32_t bytes : {32u, 64u, 256u, 2048u}) {
-      for (const std::uint32_t live : {1u, 1000u}) {
+      for (const std::uint32_t live : {0u, 1u, 1000u}) {
         YONDER_TRY_VOID(measure_heap_alloc({.object_bytes = bytes, .live = live}, report));
       }
     }
@@ -33,8 +33,13 @@ Result<void> run(std::string_view name, Report& report) {
             measure_heap_packing({.object_bytes = bytes, .objects = objects, .freed = freed}, report));
       }
     }
+  } else if (name == "overhead") {
+    for (const std::uint32_t bytes : {32u, 256u, 2048u, 8192u}) {
+      const std::uint64_t objects = bytes > 1000 ? 50'000 : 500'000;
+      YONDER_TRY_VOID(measure_heap_overhead({.object_bytes = bytes, .objects = objects}, report));
+    }
   } else {
-    return fail(ErrorCode::kInvalidArgument, "heap_bench: reads, alloc, merge or packing");
+    return fail(ErrorCode::kInvalidArgument, "heap_bench: reads, alloc, merge, packing or overhead");
   }
   return {};
 }
