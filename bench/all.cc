@@ -3,12 +3,18 @@
 #include <array>
 
 #include "bench/fabric/fabric_bench.h"
+#include "bench/fragmentation/fragmentation_bench.h"
+#include "bench/fragmentation/traces_bench.h"
 
 namespace yonder::bench {
 namespace {
 
 constexpr std::array kBenchmarks = {
     Benchmark{"fabric", "the four providers against their raw limits", &run_fabric_bench},
+    Benchmark{"fragmentation", "memory after compaction, objects of one size, against every strategy",
+              &run_fragmentation_bench},
+    Benchmark{"traces", "the same under a real program's allocations (--trace FILE --threads T)",
+              &run_traces_bench},
 };
 
 }  // namespace

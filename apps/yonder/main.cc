@@ -89,6 +89,12 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"all", "shm", "tcp", "verbs", "sim"}));
   bench_command->add_flag("--quick", bench.quick, "end within a minute");
   bench_command->add_option("--seed", bench.seed, "seed of everything random");
+  for (const char* parameter : {"trace", "threads"}) {
+    bench_command->add_option_function<std::string>(
+        fmt::format("--{}", parameter),
+        [&bench, parameter](const std::string& value) { bench.parameters[parameter] = value; },
+        "for the benchmarks that say so");
+  }
   bench_command->add_option("--json", json, "write the report to this file (- for standard output)");
 
   yonder::bench::ServeOptions serve;

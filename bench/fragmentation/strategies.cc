@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "yonder/base/check.h"
 
@@ -80,7 +81,9 @@ std::vector<std::uint32_t> geometric_classes(std::uint32_t per_doubling, std::ui
 }
 
 PaperAllocator::PaperAllocator(PaperAllocatorOptions options)
-    : options_(std::move(options)), random_(options_.seed) {}
+    : options_(std::move(options)),
+      random_(options_.seed),
+      open_(options_.class_sizes.size() * options_.threads) {}
 
 std::uint32_t PaperAllocator::class_for(std::uint32_t bytes) const {
   const auto found = std::ranges::lower_bound(options_.class_sizes, bytes);
@@ -90,7 +93,7 @@ std::uint32_t PaperAllocator::class_for(std::uint32_t bytes) const {
 }
 
 std::uint32_t PaperAllocator::block_for(std::uint32_t size_class, std::uint32_t thread) {
-  OpenBlocks& open = open_[{size_class, thread}];
+  OpenBlocks& open = open_[std::size_t{size_class} * options_.threads + thread];
   if (!open.empty()) return open.rbegin()->second;
   std::uint32_t block = 0;
   if (free_blocks_.empty()) {
@@ -101,17 +104,19 @@ std::uint32_t PaperAllocator::block_for(std::uint32_t size_class, std::uint32_t 
     free_blocks_.pop_back();
   }
   blocks_[block] = {size_class, thread, 0};
+  used_block_bytes_ += block_bytes(size_class);
   open.insert({0, block});
   return block;
 }
 
 void PaperAllocator::add_objects(std::uint32_t index, int change) {
   Block& block = blocks_[index];
-  OpenBlocks& open = open_[{block.size_class, block.thread}];
+  OpenBlocks& open = open_[std::size_t{block.size_class} * options_.threads + block.thread];
   open.erase({block.live, index});
   block.live += static_cast<std::uint32_t>(change);
   if (block.live == 0) {
     free_blocks_.push_back(index);
+    used_block_bytes_ -= block_bytes(block.size_class);
   } else if (block.live < slots(block.size_class)) {
     open.insert({block.live, index});
   }
@@ -122,9 +127,9 @@ void PaperAllocator::allocate(std::uint32_t object, std::uint32_t bytes) {
   live_bytes_ += bytes;
   // The thread is drawn for every allocation, as in the paper, §4.4.3.
   const auto thread = static_cast<std::uint32_t>(random_.below(options_.threads));
-  const std::uint32_t size_class = class_for(bytes);
+  const std::uint32_t size_class = class_for(bytes + options_.header_bytes);
   if (size_class == kOwnPages) {
-    own_page_bytes_ += whole_pages(bytes);
+    own_page_bytes_ += whole_pages(bytes + options_.header_bytes);
     places_[object] = {kOwnPages, bytes};
     return;
   }
@@ -137,7 +142,7 @@ void PaperAllocator::free(std::uint32_t object) {
   const Place place = places_[object];
   live_bytes_ -= place.bytes;
   if (place.block == kOwnPages) {
-    own_page_bytes_ -= whole_pages(place.bytes);
+    own_page_bytes_ -= whole_pages(place.bytes + options_.header_bytes);
   } else {
     add_objects(place.block, -1);
   }
@@ -151,37 +156,34 @@ std::vector<std::uint32_t> PaperAllocator::occupancies(std::uint32_t size_class)
   return out;
 }
 
-std::uint64_t PaperAllocator::active_bytes(StrategyChoice choice) const {
-  std::uint64_t blocks = 0;
-  Prng random(options_.seed + 1);
-  for (std::uint32_t size_class = 0; size_class < options_.class_sizes.size(); ++size_class) {
-    const std::vector<std::uint32_t> live = occupancies(size_class);
-    const std::uint32_t per_block = slots(size_class);
-    const std::uint64_t ids = std::uint64_t{1} << choice.id_bits;
-    std::uint64_t objects = 0;
-    for (const std::uint32_t count : live) objects += count;
-    switch (choice.strategy) {
-      case Strategy::kNone:
-        blocks += live.size();
-        break;
-      case Strategy::kIdeal:
-        blocks += (objects + per_block - 1) / per_block;
-        break;
-      case Strategy::kMesh:
-        blocks += merge_greedily(live, per_block, per_block, random);
-        break;
-      case Strategy::kCorm:
-      case Strategy::kHybrid:
-        if (per_block <= ids) {
-          blocks += merge_greedily(live, per_block, static_cast<std::uint32_t>(ids), random);
-        } else {
-          blocks += choice.strategy == Strategy::kCorm ? live.size()
-                                                       : merge_greedily(live, per_block, per_block, random);
-        }
-        break;
-    }
+std::uint64_t PaperAllocator::blocks_left(std::uint32_t size_class, StrategyChoice choice,
+                                          Prng& random) const {
+  const std::vector<std::uint32_t> live = occupancies(size_class);
+  const std::uint32_t per_block = slots(size_class);
+  const std::uint64_t ids = std::uint64_t{1} << choice.id_bits;
+  switch (choice.strategy) {
+    case Strategy::kNone:
+      return live.size();
+    case Strategy::kIdeal:
+      return (std::accumulate(live.begin(), live.end(), std::uint64_t{0}) + per_block - 1) / per_block;
+    case Strategy::kMesh:
+      return merge_greedily(live, per_block, per_block, random);
+    case Strategy::kCorm:
+    case Strategy::kHybrid:
+      break;
   }
-  return blocks * options_.block_bytes + own_page_bytes_;
+  if (per_block <= ids) return merge_greedily(live, per_block, static_cast<std::uint32_t>(ids), random);
+  if (choice.strategy == Strategy::kCorm) return live.size();
+  return merge_greedily(live, per_block, per_block, random);
+}
+
+std::uint64_t PaperAllocator::active_bytes(StrategyChoice choice) const {
+  Prng random(options_.seed + 1);
+  std::uint64_t bytes = own_page_bytes_;
+  for (std::uint32_t size_class = 0; size_class < options_.class_sizes.size(); ++size_class) {
+    bytes += blocks_left(size_class, choice, random) * block_bytes(size_class);
+  }
+  return bytes;
 }
 
 }  // namespace yonder::bench

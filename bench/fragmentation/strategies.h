@@ -23,7 +23,6 @@
 // Concurrency: one thread. Lifetime: values.
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -45,6 +44,9 @@ struct PaperAllocatorOptions {
   std::uint64_t seed = 1;
   // Slot sizes, ascending. Larger objects get pages of their own.
   std::vector<std::uint32_t> class_sizes;
+  // Block sizes of the classes, if they differ; empty: block_bytes for all.
+  std::vector<std::uint32_t> class_blocks;
+  std::uint32_t header_bytes = 0;  // Of every object, on top of what was asked for.
 };
 
 // 8-byte aligned, `per_doubling` sizes between powers of two, up to `max`.
@@ -60,6 +62,8 @@ class PaperAllocator {
   void free(std::uint32_t object);
 
   std::uint64_t live_bytes() const { return live_bytes_; }  // As asked for.
+  // Bytes of blocks and pages now: active_bytes() of kNone, at no cost.
+  std::uint64_t used_bytes() const { return used_block_bytes_ + own_page_bytes_; }
   // Bytes of blocks and pages left after one compaction by a strategy.
   std::uint64_t active_bytes(StrategyChoice choice) const;
 
@@ -75,9 +79,14 @@ class PaperAllocator {
   };
   static constexpr std::uint32_t kOwnPages = UINT32_MAX;
 
-  std::uint32_t slots(std::uint32_t size_class) const {
-    return options_.block_bytes / options_.class_sizes[size_class];
+  std::uint32_t block_bytes(std::uint32_t size_class) const {
+    return options_.class_blocks.empty() ? options_.block_bytes : options_.class_blocks[size_class];
   }
+  std::uint32_t slots(std::uint32_t size_class) const {
+    return block_bytes(size_class) / options_.class_sizes[size_class];
+  }
+  // Blocks of a class that are left.
+  std::uint64_t blocks_left(std::uint32_t size_class, StrategyChoice choice, Prng& random) const;
   std::uint32_t class_for(std::uint32_t bytes) const;
   std::uint32_t block_for(std::uint32_t size_class, std::uint32_t thread);
   // Changes a block's count and keeps open_ true.
@@ -89,11 +98,12 @@ class PaperAllocator {
   std::vector<Block> blocks_;
   std::vector<std::uint32_t> free_blocks_;  // indexes of blocks_ without objects
   std::vector<Place> places_;               // by object name
-  // (class, thread) → its blocks that are not full, as (objects, block): the
-  // fullest, the last, is taken.
+  // Blocks of a class and thread that are not full, as (objects, block): the fullest,
+  // the last, is taken.
   using OpenBlocks = std::set<std::pair<std::uint32_t, std::uint32_t>>;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, OpenBlocks> open_;
+  std::vector<OpenBlocks> open_;  // class × threads + thread
   std::uint64_t live_bytes_ = 0;
+  std::uint64_t used_block_bytes_ = 0;
   std::uint64_t own_page_bytes_ = 0;
 };
 

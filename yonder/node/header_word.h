@@ -122,9 +122,10 @@ class HeaderWord {
     return of(home_block, object, version_after(), SlotState::kLive);
   }
 
-  // H2: whether a copy made between the two looks is a value of the object.
+  // H2: whether a copy made between the two looks is a value of the object. No copy is
+  // that of a blank one: its value is zeros, and its word is the proof.
   friend constexpr bool proves_copy(HeaderWord before, HeaderWord after) {
-    return before.is_readable() && after.is_readable() &&
+    return before.is_readable() && after.is_readable() && !before.is_blank() &&
            before.with_state(SlotState::kLive).bits_ == after.with_state(SlotState::kLive).bits_;
   }
   constexpr bool is_readable() const {

@@ -181,7 +181,8 @@ class Stress {
     std::atomic_thread_fence(std::memory_order_acquire);
     const auto word = layout.decode(raw, phase, out);
     if (!word || !word->names(object.home(), object.id()) || !word->is_readable()) return std::nullopt;
-    if (layout.validator() == Validator::kReread && !proves_copy(before, word_at(slot))) return std::nullopt;
+    const bool proven = word->is_blank() || layout.validator() != Validator::kReread;
+    if (!proven && !proves_copy(before, word_at(slot))) return std::nullopt;
     return ObjectVersion(word->version());
   }
 

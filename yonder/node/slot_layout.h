@@ -79,8 +79,8 @@ class SlotLayout {
   // to get `bytes` of payload, and what the copy says. `phase` is the slot's
   // address mod 64. decode() returns the header; `out` is filled only if the word
   // is_readable(), with zeros if it is blank. Without a value, the copy is torn: read again. The validator
-  // reread proves nothing by itself: compare with a second look at the header
-  // (proves_copy).
+  // reread proves nothing by itself, unless the word is blank: compare with a second
+  // look at the header (proves_copy).
   std::uint64_t raw_bytes(std::uint64_t bytes, std::uint32_t phase) const;
   std::optional<HeaderWord> decode(std::span<const std::byte> raw, std::uint32_t phase,
                                    std::span<std::byte> out) const;
