@@ -24,7 +24,7 @@ RegionToken get_token(rpc::Reader& in) {
 
 bool makes_sense(const ClassShape& shape, std::uint64_t superblock_bytes) {
   return shape.slot_bytes >= 2 * kHeaderBytes && shape.slot_bytes % 8 == 0 && shape.slots != 0 &&
-         shape.slots <= (std::uint32_t{1} << kSlotBits) &&
+         shape.slots <= (std::uint32_t{1} << kSlotBits) && shape.block_shift <= kSlotBits &&
          std::uint64_t{shape.slots} * shape.slot_bytes <= shape.frame_bytes &&
          shape.frame_bytes <= superblock_bytes;
 }
@@ -43,6 +43,7 @@ void NodeDescription::encode(rpc::Writer& out) const {
     out.put(shape.slot_bytes);
     out.put(shape.frame_bytes);
     out.put(shape.slots);
+    out.put(shape.block_shift);
   }
   out.put(superblock_count);
   out.count(superblocks.size(), kSuperblocksPerAnswer);
@@ -62,6 +63,7 @@ void NodeDescription::decode(rpc::Reader& in) {
     shape.slot_bytes = in.get<std::uint32_t>();
     shape.frame_bytes = in.get<std::uint32_t>();
     shape.slots = in.get<std::uint32_t>();
+    shape.block_shift = in.get<std::uint32_t>();
     if (!makes_sense(shape, superblock_bytes)) in.give_up();
   }
   superblock_count = in.get<std::uint32_t>();

@@ -74,13 +74,14 @@ struct ClassShape {
   std::uint32_t slot_bytes = 0;
   std::uint32_t frame_bytes = 0;
   std::uint32_t slots = 0;
+  std::uint32_t block_shift = 0;  // a new frame's block g has the slots from g << block_shift on
 };
 
 // The arithmetic of docs/node.md, "What a one-sided reader must do". Superblock i
 // holds the frames from i × superblock_bytes / 4096 on.
 struct NodeDescription {
   static constexpr std::size_t kMaxClasses = 255;
-  static constexpr std::size_t kMaxBytes = 40 + fabric::RegionToken::kEncodedBytes + 4 + 12 * kMaxClasses +
+  static constexpr std::size_t kMaxBytes = 40 + fabric::RegionToken::kEncodedBytes + 4 + 16 * kMaxClasses +
                                            8 + fabric::RegionToken::kEncodedBytes * kSuperblocksPerAnswer;
 
   NodeId node;

@@ -67,6 +67,7 @@ TEST(Protocol, ADescriptionThatMakesNoSenseIsRefused) {
   EXPECT_TRUE(refused([](NodeDescription& d) { d.classes[0].slot_bytes = 0; }));
   EXPECT_TRUE(refused([](NodeDescription& d) { d.classes[0].slot_bytes = 20; })) << "headers are aligned";
   EXPECT_TRUE(refused([](NodeDescription& d) { d.classes[0].slots = 0; }));
+  EXPECT_TRUE(refused([](NodeDescription& d) { d.classes[0].block_shift = 40; }));
   EXPECT_TRUE(refused([](NodeDescription& d) { d.superblock_bytes = 0; }));
   EXPECT_TRUE(refused([](NodeDescription& d) { d.superblock_bytes = 2048; }));
   EXPECT_TRUE(refused([](NodeDescription& d) { d.max_data = 0; }));

@@ -55,7 +55,7 @@ class NearReader {
     if (!is_open() || object.slot() >= shape.slots || out.size() > node::kMaxOptimisticBytes) [[unlikely]]
       return std::nullopt;
     const std::uint64_t offset = std::uint64_t{object.slot()} * shape.slot_bytes;
-    prefetch_guess(map, object, offset);
+    prefetch_guess(map, object, shape);
     const std::uint64_t start = node::ticks();
     const node::BlockEntry entry = load_entry(object.home());
     if (!entry.valid() || entry.size_class() != object.size_class()) [[unlikely]]
@@ -94,10 +94,10 @@ class NearReader {
   }
 
   // Brings the object's first line near, for whoever reads several.
-  void prefetch_guess(const NodeMap& map, node::ObjectPtr object, std::uint64_t offset) const {
-    const NodeMap::FramePlace place = map.place_of(node::BlockTable::guess(object.home()));
-    if (place.superblock < superblocks_.size()) [[likely]]
-      superblocks_[place.superblock].prefetch(place.offset + offset);
+  void prefetch_guess(const NodeMap& map, node::ObjectPtr object, const SlotShape& shape) const {
+    const NodeMap::FramePlace place = map.place_of(map.guess(object, shape));
+    if (place.superblock >= superblocks_.size()) return;
+    superblocks_[place.superblock].prefetch(place.offset + std::uint64_t{object.slot()} * shape.slot_bytes);
   }
 
  private:

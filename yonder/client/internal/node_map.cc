@@ -18,8 +18,10 @@ NodeMap::NodeMap(node::protocol::NodeDescription description, node::SizeClasses 
       spans_(std::move(spans)),
       units_(static_cast<std::uint32_t>(description_.superblock_bytes / node::kUnitBytes)) {
   for (const node::protocol::ClassShape& shape : description_.classes) {
-    shapes_.push_back(
-        {.slot_bytes = shape.slot_bytes, .frame_bytes = shape.frame_bytes, .slots = shape.slots});
+    shapes_.push_back({.slot_bytes = shape.slot_bytes,
+                       .frame_bytes = shape.frame_bytes,
+                       .slots = shape.slots,
+                       .block_shift = shape.block_shift});
   }
 }
 

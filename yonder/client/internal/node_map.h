@@ -30,6 +30,7 @@ struct SlotShape {
   std::uint32_t slot_bytes = 0;
   std::uint32_t frame_bytes = 0;
   std::uint32_t slots = 0;
+  std::uint32_t block_shift = 0;
 };
 
 class NodeMap {
@@ -69,6 +70,13 @@ class NodeMap {
     const std::uint64_t offset = std::uint64_t{block.value()} * sizeof(std::uint64_t);
     if (offset + sizeof(std::uint64_t) > table().length) return std::nullopt;
     return table().at(offset);
+  }
+
+  // Where the object's block is if it never moved. May name a frame that never was.
+  node::FrameId guess(node::ObjectPtr object, const SlotShape& shape) const {
+    constexpr std::uint32_t kFrameMask = (std::uint32_t{1} << node::kFrameIdBits) - 1;
+    const node::FrameId frame = node::BlockTable::guess(object.home(), object.slot() >> shape.block_shift);
+    return node::FrameId(frame.value() & kFrameMask);
   }
 
   // Where a frame is: superblock and offset in it.

@@ -6,7 +6,6 @@
 namespace yonder::client::internal {
 
 using node::BlockEntry;
-using node::BlockTable;
 using node::HeaderWord;
 using node::SlotState;
 using node::Validator;
@@ -21,7 +20,7 @@ Need OneSidedRead::begin(Instant now) {
     place_ = *known;
   } else {
     // Where the block is if it never moved.
-    place_ = {.entry = BlockEntry(BlockTable::guess(object_.home()), object_.size_class(), 0),
+    place_ = {.entry = BlockEntry(map_.guess(object_, map_.shape_of(object_)), object_.size_class(), 0),
               .seen = Instant::from_ns(now.ns() - node::kVersionWrapBound.count())};
   }
   return prepare(now);

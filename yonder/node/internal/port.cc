@@ -88,7 +88,8 @@ NodeDescription Port::describe(std::uint64_t first_superblock) const {
   for (std::size_t i = 0; i < classes.count(); ++i) {
     out.classes.push_back({.slot_bytes = classes[i].slot_bytes,
                            .frame_bytes = classes[i].frame_bytes,
-                           .slots = classes[i].slots});
+                           .slots = classes[i].slots,
+                           .block_shift = classes[i].block_shift});
   }
   sync::LockGuard lock(mutex_);
   out.superblock_count = static_cast<std::uint32_t>(superblocks_.size());
