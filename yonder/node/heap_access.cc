@@ -5,8 +5,8 @@
 #include "yonder/node/heap.h"
 #include "yonder/node/internal/heap_core.h"
 #include "yonder/node/internal/locate.h"
-#include "yonder/node/ticks.h"
 #include "yonder/node/internal/waiter.h"
+#include "yonder/node/ticks.h"
 
 namespace yonder::node {
 
