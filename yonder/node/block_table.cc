@@ -36,7 +36,7 @@ BlockTable::BlockTable(const Options& options, os::Memfd memfd, os::Mapping mapp
 Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_t size_class) {
   const std::uint64_t wanted = std::uint64_t{frame.value()} * kNaturalPerUnit + group;
   BlockId block(static_cast<std::uint32_t>(wanted));
-  if (wanted == 0 || wanted >= natural_ || !try_take(block.value())) {
+  if (group == kNotNatural || wanted == 0 || wanted >= natural_ || !try_take(block.value())) {
     YONDER_TRY(spare, take_spare());
     block = spare;
   }

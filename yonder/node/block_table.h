@@ -13,7 +13,8 @@
 // can be recognised as old although frame and class are equal again.
 //
 // Natural ids: every unit of memory has two, and a frame's block g takes the id
-// 2 × frame id + g if it is free; no frame has more blocks than its units have ids.
+// 2 × frame id + g if it is one of its own units' and free. Frames that the node chose
+// itself have no more blocks than that.
 // Then the frame of a block that has not moved can be guessed from its id, and a
 // reader fetches the object while the table's word is still on its way (guess()).
 // Blocks whose natural id is still in use get any other.
@@ -74,6 +75,7 @@ class BlockEntry {
 class BlockTable {
  public:
   static constexpr std::uint32_t kNaturalPerUnit = 2;
+  static constexpr std::uint32_t kNotNatural = UINT32_MAX;
   static constexpr std::uint32_t kBytesPerId = 8 + 2;  // The word, and its place in the census.
 
   struct Options {
@@ -84,7 +86,7 @@ class BlockTable {
   static Result<std::unique_ptr<BlockTable>> create(const Options& options);
 
   // An id nobody uses, open, mapped to `frame` from now on. `group` says which of
-  // the frame's blocks it is. kResourceExhausted.
+  // the frame's blocks it is; kNotNatural: none with a natural id. kResourceExhausted.
   Result<BlockId> open(FrameId frame, std::uint32_t group, std::uint8_t size_class);
   // Maps `block` to another frame. The caller moves the block.
   void publish(BlockId block, FrameId frame, std::uint8_t size_class);

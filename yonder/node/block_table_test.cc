@@ -31,6 +31,11 @@ TEST(BlockTable, PublishesWhereABlockIs) {
   EXPECT_NE(blocks->lookup(block).generation(), generation);
 }
 
+TEST(BlockTable, DoesNotGiveABlockTheNaturalIdOfAnother) {
+  const auto blocks = table(64, 4);
+  EXPECT_EQ(blocks->open(FrameId(3), BlockTable::kNotNatural, 5).value(), BlockId(64));
+}
+
 TEST(BlockTable, NeverGivesTheNullPointersBlock) {
   const auto blocks = table(64, 4);
   EXPECT_EQ(blocks->open(FrameId(0), 0, 1).value(), BlockId(64));

@@ -52,26 +52,20 @@ SliceOutcome Compactor::slice(std::uint8_t size_class, const SliceLimits& limits
   const Leader leader(of);
   if (!leader) return SliceOutcome::kBusy;
   CompactionCounters part;
-  SliceOutcome outcome = SliceOutcome::kMore;
-  using Begin = internal::CompactionRun::Begin;
-  if (!of.run.is_running()) {
-    // Collecting is a step of its own: it has its own bound.
-    switch (of.run.begin(options_.max_frames, part)) {
-      case Begin::kBegan:
-        break;
-      case Begin::kNothing:
-        outcome = SliceOutcome::kNothing;
-        break;
-      case Begin::kTooEarly:
-        outcome = SliceOutcome::kLater;
-        break;
-    }
-  } else if (!of.run.slice(limits, part)) {
-    of.run.finish(part);
-    outcome = SliceOutcome::kDone;
-  }
+  const auto outcome = of.run.slice(options_.max_frames, limits, part);
   add_to_counters(part);
-  return outcome;
+  using Outcome = internal::CompactionRun::Outcome;
+  switch (outcome) {
+    case Outcome::kTooEarly:
+      return SliceOutcome::kLater;
+    case Outcome::kMore:
+      return SliceOutcome::kMore;
+    case Outcome::kDone:
+      return SliceOutcome::kDone;
+    case Outcome::kNothing:
+      break;
+  }
+  return SliceOutcome::kNothing;
 }
 
 SliceOutcome Compactor::stop(std::uint8_t size_class) {
@@ -80,7 +74,7 @@ SliceOutcome Compactor::stop(std::uint8_t size_class) {
   if (!leader) return SliceOutcome::kBusy;
   if (!of.run.is_running()) return SliceOutcome::kNothing;
   CompactionCounters part;
-  of.run.finish(part);
+  of.run.stop(part);
   add_to_counters(part);
   return SliceOutcome::kDone;
 }
@@ -173,10 +167,11 @@ constexpr std::size_t kSampleFrames = 256;
 
 CompactionEstimate Compactor::dry_run(std::uint8_t size_class) const {
   std::vector<PackingFrame> packing;
+  internal::OccupancyReader reader;
   for (std::size_t from = 0;; from += kSampleFrames) {
     const std::size_t seen =
         core_.pools[size_class]->visit_frames(from, kSampleFrames, [&](internal::Frame& frame) {
-          auto occupancy = internal::occupancy_of(frame);
+          auto occupancy = reader.read(frame);
           std::uint64_t live = 0;
           for (const std::uint32_t count : occupancy.packing.blocks) live += count;
           if (live < frame.slots()) packing.push_back(std::move(occupancy.packing));

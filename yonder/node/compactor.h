@@ -11,10 +11,12 @@
 //             switched. A frame that all blocks have left is retired
 //   give      what was collected goes back to its class
 //
-// Moving is done in slices, bounded in blocks and in time; between slices anything
-// may happen, also the end of the run (stop()): every state in between is one that
-// readers and writers can live with. A block whose objects are in two frames is
-// finished first, so a slice may exceed its time by one block.
+// All of it is done in slices, bounded in time and, moving, in blocks; between slices
+// anything may happen, also the end of the run (stop()): every state in between is one
+// that readers and writers can live with. What cannot be divided is small: taking
+// frames from threads (a barrier), reading one frame's headers, ordering the frames of
+// a run, moving one block (2 KiB, or one object of at most 64 KiB), giving a few pages
+// back to the system.
 //
 // Each class has at most one run; whoever finds it idle becomes its leader.
 //
@@ -29,12 +31,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
+#include "yonder/node/object_ptr.h"
 #include "yonder/sync/mutex.h"
 
 namespace yonder::node {
@@ -49,6 +53,14 @@ struct SliceLimits {
   Duration time = std::chrono::microseconds(200);
 };
 
+// How far the move of an object is; in this order (H3 of header_word.h).
+enum class MoveStage : std::uint8_t {
+  kLocked,  // writers wait from here on; readers use the old copy
+  kCopied,  // the new copy is complete, and nobody can find it
+  kLinked,  // the old slot says where the object went; the new copy is locked
+  kDone,    // the object can be written again
+};
+
 struct CompactorOptions {
   // A class is due when it has this many slots per live object …
   double threshold = 1.25;
@@ -57,8 +69,11 @@ struct CompactorOptions {
   // Thresholds of single classes (by index); 0 or missing: the one above.
   std::vector<double> class_thresholds;
   SliceLimits slice;
-  // Frames of one run: bounds what collecting and planning cost at a time.
-  std::uint32_t max_frames = 8192;
+  // Frames of one run, the emptiest: bounds the memory that a plan takes.
+  std::uint32_t max_frames = 4096;
+  // Called at every stage of every move, if set, by whoever compacts. What it does
+  // there holds up the writers of this one object: for tests, and for tracing.
+  std::function<void(MoveStage stage, BlockId home, ObjectId id)> on_move;
 };
 
 // What a run would do, or did.
@@ -85,8 +100,8 @@ struct CompactionCounters {
   std::uint64_t bytes_moved = 0;
   std::uint64_t frames_freed = 0;
   std::uint64_t bytes_freed = 0;
-  std::uint64_t collection_ns = 0;  // Collecting and planning, all runs.
-  std::uint64_t longest_collection_ns = 0;
+  std::uint64_t collection_ns = 0;          // Collecting and planning, all runs.
+  std::uint64_t longest_collection_ns = 0;  // Of one slice.
   std::uint64_t moving_ns = 0;
   std::uint64_t longest_slice_ns = 0;
 };

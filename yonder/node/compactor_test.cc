@@ -166,7 +166,7 @@ TEST(Compactor, SaysInADryRunWhatItWillDo) {
 }
 
 TEST(Compactor, WorksInSlicesBetweenWhichEverythingIsConsistent) {
-  Thinned thinned({}, 32, 6000, 0.75);
+  Thinned thinned({.classes = {.frame_bytes = 4096}}, 32, 6000, 0.75);
   const SliceLimits one_block{.blocks = 1, .time = std::chrono::seconds(1)};
   SliceOutcome outcome = SliceOutcome::kMore;
   int slices = 0;
@@ -188,13 +188,14 @@ TEST(Compactor, WorksInSlicesBetweenWhichEverythingIsConsistent) {
 
 TEST(Compactor, CanBeStoppedAnywhereAndLaterFinishes) {
   Prng random(::yonder::testing::test_seed());
-  Thinned thinned({}, 40, 8000, 0.8);
-  for (int round = 0; round < 12; ++round) {
-    const std::uint64_t slices = 1 + random.below(8);
+  Thinned thinned({.classes = {.frame_bytes = 4096}}, 40, 8000, 0.8);
+  for (int round = 0; round < 24; ++round) {
+    // Without time a slice does the least it can: rounds end while collecting, too.
+    const Duration time = std::chrono::seconds(round % 2);
+    const std::uint64_t slices = 1 + random.below(round % 2 == 0 ? 150 : 8);
     for (std::uint64_t i = 0; i < slices; ++i) {
-      thinned.compactor().slice(
-          thinned.size_class(),
-          {.blocks = static_cast<std::uint32_t>(1 + random.below(9)), .time = std::chrono::seconds(1)});
+      thinned.compactor().slice(thinned.size_class(),
+                                {.blocks = static_cast<std::uint32_t>(1 + random.below(9)), .time = time});
     }
     thinned.compactor().stop(thinned.size_class());
     thinned.heap().check_invariants();
@@ -213,6 +214,36 @@ TEST(Compactor, CanBeStoppedAnywhereAndLaterFinishes) {
   thinned.heap().check_invariants();
   EXPECT_LE(static_cast<double>(thinned.stats().frames),
             1.02 * static_cast<double>(thinned.ideal_frames()) + 2);
+  thinned.expect_all_intact();
+}
+
+// More frames than one run takes: each takes the emptiest.
+TEST(Compactor, WorksThroughALargeClassInManyRuns) {
+  Thinned thinned({.classes = {.frame_bytes = 4096}, .compaction = {.max_frames = 16}}, 32, 20000, 0.7);
+  const std::uint64_t before = thinned.stats().frames;
+  EXPECT_GT(before, 190u);
+  thinned.compactor().compact(thinned.size_class());
+  EXPECT_GT(thinned.compactor().counters().runs, 8u);
+  // What is left over can be a sixteenth: less than a frame in sixteen.
+  EXPECT_LE(static_cast<double>(thinned.stats().frames),
+            17.0 / 16 * static_cast<double>(thinned.ideal_frames()) + 2);
+  thinned.expect_all_intact();
+}
+
+TEST(Compactor, CollectsInSlices) {
+  Thinned thinned({.classes = {.frame_bytes = 4096}}, 32, 20000, 0.7);
+  int slices = 0;
+  while (thinned.compactor().counters().objects_moved == 0) {
+    ASSERT_EQ(thinned.compactor().slice(thinned.size_class(), {.time = Duration(0)}), SliceOutcome::kMore);
+    // The heap goes on between the steps: what threads take is not the run's.
+    thinned.objects().push_back({thinned.thread(static_cast<std::size_t>(slices)).alloc(32).value(), 7});
+    ASSERT_TRUE(
+        thinned.thread().write(thinned.objects().back().object, Thinned::value(thinned.objects().back())));
+    thinned.heap().check_invariants();
+    ++slices;
+  }
+  EXPECT_GT(slices, 100) << "one frame is read per slice that has no time";
+  thinned.compactor().compact(thinned.size_class());
   thinned.expect_all_intact();
 }
 
@@ -298,12 +329,15 @@ TEST(Compactor, WorksInTheBackground) {
   EXPECT_FALSE(thinned.compactor().is_due(thinned.size_class()));
 }
 
-TEST(Compactor, HasNothingToDoInAFullOrEmptyHeap) {
+TEST(Compactor, HasNothingToDoInACompactOrEmptyHeap) {
   Thinned thinned({.classes = {.frame_bytes = 4096}}, 32, 102 * 4, 0.0);
+  thinned.compactor().compact(thinned.size_class());
+  const std::uint64_t moved = thinned.compactor().counters().objects_moved;
+  EXPECT_EQ(thinned.stats().frames, 4u);
   for (std::size_t i = 0; i < thinned.heap().classes().count(); ++i) {
-    EXPECT_NE(thinned.compactor().slice(static_cast<std::uint8_t>(i)), SliceOutcome::kBusy);
+    EXPECT_EQ(thinned.compactor().slice(static_cast<std::uint8_t>(i)), SliceOutcome::kNothing);
   }
-  EXPECT_EQ(thinned.compactor().counters().objects_moved, 0u);
+  EXPECT_EQ(thinned.compactor().counters().objects_moved, moved);
 }
 
 }  // namespace

@@ -11,13 +11,20 @@ namespace yonder::node {
 namespace {
 
 // Ids for blocks that cannot have their natural one: it is still the home of
-// objects that have moved away. As many again, because a block closed by compaction
-// keeps its id for as long as one of its objects lives, and never fewer than a small
-// heap can need; ids that were never used cost nothing.
-BlockTable::Options table_options(const FrameStore& store) {
+// objects that have moved away, or their frames have more blocks than natural ids. As
+// many again as a full heap has blocks, because a block closed by compaction keeps its
+// id for as long as one of its objects lives, and never fewer than a small heap can
+// need; ids that were never used cost nothing.
+BlockTable::Options table_options(const FrameStore& store, const SizeClasses& classes) {
   constexpr std::uint64_t kIds = std::uint64_t{1} << kBlockIdBits;
   const std::uint64_t natural = std::uint64_t{store.max_units()} * BlockTable::kNaturalPerUnit;
-  const std::uint64_t spare = std::clamp<std::uint64_t>(natural, 1 << 16, kIds / 2);
+  std::uint64_t per_unit = BlockTable::kNaturalPerUnit;
+  for (std::size_t i = 0; i < classes.count(); ++i) {
+    const std::uint64_t units = classes[i].frame_bytes / kUnitBytes;
+    per_unit = std::max(per_unit, (classes[i].blocks + units - 1) / units);
+  }
+  const std::uint64_t spare =
+      std::clamp<std::uint64_t>(std::uint64_t{store.max_units()} * per_unit, 1 << 16, kIds / 2);
   return {.natural = static_cast<std::uint32_t>(std::min(natural, kIds - spare)),
           .spare = static_cast<std::uint32_t>(spare)};
 }
@@ -41,7 +48,7 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
                                                .superblock = options.superblock,
                                                .huge_pages = options.huge_pages,
                                                .on_superblock = options.on_superblock}));
-  YONDER_TRY(table, BlockTable::create(table_options(*store)));
+  YONDER_TRY(table, BlockTable::create(table_options(*store, classes)));
   YONDER_TRY(map, os::Mapping::anonymous({.bytes = std::size_t{store->max_units()} * sizeof(void*)}));
   return std::unique_ptr<Heap>(new Heap(std::make_unique<internal::HeapCore>(
       clock, chosen, std::move(classes), std::move(store), std::move(table), std::move(map))));

@@ -140,7 +140,8 @@ class Checker {
 
   void check_spans() {
     live_ = 0;
-    for (std::uint32_t unit = 0; unit < core_.store->unit_count(); ++unit) {
+    const std::uint32_t units = core_.store->unit_count();
+    for (std::uint32_t unit = 0; unit < units; ++unit) {
       Frame* frame = core_.frame_at(FrameId(unit));
       if (frame == nullptr || frame->size_class != kSpanClass) continue;
       check_frame(*frame);

@@ -15,12 +15,15 @@ namespace {
 
 const os::SteadyClock kClock;
 
+constexpr std::uint32_t kThreads = 3;
+
 class Twins {
  public:
   Twins(HeapOptions options, std::uint64_t seed) : random_(seed) {
     options.seed = seed | 1;
+    options.max_threads = kThreads;  // Every check looks at all of them.
     heap_ = Heap::create(kClock, options).value();
-    for (int i = 0; i < 3; ++i) threads_.push_back(heap_->register_thread().value());
+    for (std::uint32_t i = 0; i < kThreads; ++i) threads_.push_back(heap_->register_thread().value());
   }
 
   // One random operation on both.
@@ -180,7 +183,7 @@ void run(const HeapOptions& options, int steps) {
   Twins twins(options, ::yonder::testing::test_seed());
   for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i) {
     twins.step();
-    if (i % 5 == 0) twins.check();
+    twins.check();
     if (i % 2000 == 1999) twins.thin_out();
     if (i % 500 == 0) twins.check_all_values();
   }

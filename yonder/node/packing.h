@@ -12,9 +12,14 @@
 // all fit, fewer are tried. Each gap is filled with the largest block that fits,
 // fullest frame first, so that the many small blocks are left for the small gaps.
 //
-// Concurrency: pure function. Lifetime: values.
+// Planning can be done in pieces (PackingPlanner), so that a compactor that promised to
+// stop after a while can keep its word.
+//
+// Concurrency: values. Lifetime: a planner owns what it plans with.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -39,6 +44,25 @@ struct PackingPlan {
 
 // Plans the merging of frames of one class. Every source in the plan is emptied
 // entirely; destinations never exceed their slots.
+class PackingPlanner {
+ public:
+  explicit PackingPlanner(std::vector<PackingFrame> frames);
+  PackingPlanner(PackingPlanner&&) noexcept;
+  PackingPlanner& operator=(PackingPlanner&&) noexcept;
+  ~PackingPlanner();
+
+  // Goes on for about so many blocks (some 50 ns each). True: the plan is ready.
+  bool advance(std::size_t blocks);
+  // Requires that it is ready; once.
+  PackingPlan take_plan();
+
+ private:
+  class Attempt;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The same in one piece.
 PackingPlan plan_packing(std::span<const PackingFrame> frames);
 
 }  // namespace yonder::node

@@ -21,6 +21,10 @@ constexpr std::uint32_t kManySlots = 16;
 // A frame's blocks: small enough that best fit finds one for every gap, and not so
 // small that a unit has more of them than natural ids (block_table.h).
 constexpr std::uint32_t kMinBlockBytes = kUnitBytes / 2;
+// In frames that somebody wants small there must still be enough of them, at the
+// price of ids that are not natural.
+constexpr std::uint32_t kBlocksPerSmallFrame = 8;
+constexpr std::uint32_t kMinSmallBlockBytes = 512;
 // With one block per frame, the slot's number must leave bits of the id to chance.
 constexpr std::uint32_t kMaxWholeFrameSlots = 1 << 12;
 
@@ -29,8 +33,15 @@ std::uint32_t next_slot_bytes(std::uint32_t slot_bytes) {
   return slot_bytes + std::bit_floor(slot_bytes) / 8;
 }
 
-std::uint32_t block_slots_for(std::uint32_t slot_bytes) {
-  return std::bit_ceil((kMinBlockBytes + slot_bytes - 1) / slot_bytes);
+std::uint32_t slots_of_bytes(std::uint32_t bytes, std::uint32_t slot_bytes) {
+  return std::bit_ceil((bytes + slot_bytes - 1) / slot_bytes);
+}
+
+std::uint32_t block_slots_for(const SizeClass& shape, const SizeClassOptions& options) {
+  if (options.whole_frame_blocks) return std::bit_ceil(shape.slots);
+  if (options.frame_bytes == 0) return slots_of_bytes(kMinBlockBytes, shape.slot_bytes);
+  const std::uint32_t wanted = shape.frame_bytes / kBlocksPerSmallFrame;
+  return slots_of_bytes(std::clamp(wanted, kMinSmallBlockBytes, kMinBlockBytes), shape.slot_bytes);
 }
 
 // Bytes of a frame that no payload uses, and of what the node keeps beside it: the
@@ -40,7 +51,7 @@ std::uint32_t overhead_bytes(std::uint32_t slot_bytes, std::uint32_t frame_bytes
   constexpr std::uint32_t kPerFrame = 40 + 16;
   constexpr std::uint32_t kPerUnit = 8 + 2 * 10;
   const std::uint32_t slots = frame_bytes / slot_bytes;
-  const std::uint32_t blocks = slots / block_slots_for(slot_bytes) + 1;
+  const std::uint32_t blocks = slots / slots_of_bytes(kMinBlockBytes, slot_bytes) + 1;
   return frame_bytes % slot_bytes + kPerFrame + frame_bytes / kUnitBytes * kPerUnit + (slots + 63) / 64 * 8 +
          blocks * 4;
 }
@@ -69,7 +80,7 @@ SizeClass make_class(std::uint32_t slot_bytes, const SizeClassOptions& options) 
     while (out.frame_bytes / slot_bytes > kMaxWholeFrameSlots) out.frame_bytes /= 2;
   }
   out.slots = out.frame_bytes / slot_bytes;
-  out.block_slots = options.whole_frame_blocks ? std::bit_ceil(out.slots) : block_slots_for(slot_bytes);
+  out.block_slots = block_slots_for(out, options);
   out.block_shift = static_cast<std::uint32_t>(std::countr_zero(out.block_slots));
   out.blocks = (out.slots + out.block_slots - 1) / out.block_slots;
   return out;

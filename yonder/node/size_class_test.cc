@@ -60,6 +60,12 @@ TEST(SizeClasses, TakesOneFrameSizeForAllIfAsked) {
   EXPECT_FALSE(SizeClasses::create({.frame_bytes = 4 << 20}));
 }
 
+TEST(SizeClasses, SmallFramesHaveEnoughBlocksToPack) {
+  const SizeClasses all = classes({.frame_bytes = 4096});
+  EXPECT_GE(all[all.class_for(32)].blocks, 4u);
+  EXPECT_GE(all[all.class_for(256)].blocks, 7u);
+}
+
 TEST(SizeClasses, HasOneBlockPerFrameForRemapping) {
   const SizeClasses all = classes({.frame_bytes = 4096, .whole_frame_blocks = true});
   EXPECT_EQ(all[all.class_for(32)].blocks, 1u);

@@ -162,6 +162,12 @@ FramePtr ClassPool::relist(Frame& frame) {
   return nullptr;
 }
 
+void ClassPool::retire_all(std::vector<FramePtr> frames) {
+  for (FramePtr& frame : frames) {
+    if (frame) core_.reclaimer.retire(std::move(frame));
+  }
+}
+
 void ClassPool::trim() {
   std::vector<FramePtr> surplus;
   {
@@ -169,9 +175,7 @@ void ClassPool::trim() {
     for (Frame* frame : take_from_threads()) surplus.push_back(relist(*frame));
     for (Frame* frame : std::exchange(empty_, {})) surplus.push_back(forget(*frame));
   }
-  for (FramePtr& frame : surplus) {
-    if (frame) core_.reclaimer.retire(std::move(frame));
-  }
+  retire_all(std::move(surplus));
 }
 
 FramePtr ClassPool::forget(Frame& frame) {
@@ -209,9 +213,7 @@ void ClassPool::abandon(Bin& bin) {
     empty(bin, touched);
     for (Frame* frame : distinct(std::move(touched))) surplus.push_back(relist(*frame));
   }
-  for (FramePtr& frame : surplus) {
-    if (frame) core_.reclaimer.retire(std::move(frame));
-  }
+  retire_all(std::move(surplus));
 }
 
 std::vector<Frame*> ClassPool::take_from_threads() {
@@ -233,30 +235,38 @@ std::vector<Frame*> ClassPool::take_from_threads() {
   return distinct(std::move(touched));
 }
 
-std::vector<Frame*> ClassPool::seize(std::size_t max_frames) {
-  sync::LockGuard lock(mutex_);
-  take_from_threads();
-  shared_ = nullptr;
-  available_.clear();
-  empty_.clear();
-  std::vector<Frame*> draining;
-  std::vector<std::pair<std::uint32_t, Frame*>> candidates;  // objects, frame
-  for (Frame* frame : frames_) {
-    SpinGuard frame_lock(frame->lock);
-    if (frame->state == FrameState::kDraining) {
-      draining.push_back(frame);
-    } else if (frame->free_count != 0) {
-      frame->state = FrameState::kSeized;
-      candidates.emplace_back(frame->slots() - frame->free_count, frame);
-    } else {
-      frame->state = FrameState::kFull;
-    }
+bool ClassPool::try_seize(Frame& frame, std::uint32_t most_objects) {
+  FrameState was = FrameState::kFull;
+  {
+    SpinGuard lock(frame.lock);
+    was = frame.state;
+    if (frame.is_compacted()) return false;
+    if (frame.free_count == 0 || frame.slots() - frame.free_count > most_objects) return false;
+    frame.state = FrameState::kSeized;
   }
-  const std::size_t taken = std::min(candidates.size(), max_frames - std::min(max_frames, draining.size()));
-  std::ranges::nth_element(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(taken));
-  for (std::size_t i = 0; i < taken; ++i) draining.push_back(candidates[i].second);
-  for (std::size_t i = taken; i < candidates.size(); ++i) drop(*candidates[i].second);
-  return draining;
+  if (was == FrameState::kAvailable) unlist(frame, available_);
+  if (was == FrameState::kEmpty) unlist(frame, empty_);
+  if (was == FrameState::kShared) shared_ = nullptr;
+  return true;
+}
+
+std::size_t ClassPool::seize(std::size_t from, std::size_t count, std::uint32_t most_objects,
+                             std::vector<Frame*>& out) {
+  std::vector<FramePtr> surplus;
+  std::size_t seen = 0;
+  {
+    sync::LockGuard lock(mutex_);
+    // No bin holds a slot of a frame that is seized, and none can before it is seen to
+    // be: bins are opened under the mutex.
+    for (Frame* frame : take_from_threads()) surplus.push_back(relist(*frame));
+    const std::size_t end = std::min(frames_.size(), from + count);
+    for (std::size_t i = from; i < end; ++i) {
+      if (try_seize(*frames_[i], most_objects)) out.push_back(frames_[i]);
+    }
+    seen = end - std::min(from, end);
+  }
+  retire_all(std::move(surplus));
+  return seen;
 }
 
 void ClassPool::give(Frame& frame) {

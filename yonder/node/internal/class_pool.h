@@ -46,9 +46,12 @@ class ClassPool {
   // Takes back what threads keep, and retires all empty frames.
   void trim();
 
-  // The compactor's part. seize() takes the emptiest frames that have free slots, at
-  // most `max_frames`, whoever has them, and all that a stopped run left draining.
-  std::vector<Frame*> seize(std::size_t max_frames);
+  // The compactor's part. Takes away what threads hold, and seizes those of up to
+  // `count` frames from position `from` on that have free slots and at most
+  // `most_objects` objects. Returns how many there were. A frame that changes its
+  // position meanwhile is met by another run.
+  std::size_t seize(std::size_t from, std::size_t count, std::uint32_t most_objects,
+                    std::vector<Frame*>& out);
   // Ends the seizure of a frame that still has objects or room.
   void give(Frame& frame);
   // Retires a seized or draining frame that holds no object.
@@ -74,8 +77,12 @@ class ClassPool {
   FramePtr relist(Frame& frame) YONDER_REQUIRES(mutex_);
   static void list(Frame& frame, std::vector<Frame*>& list);
   static void unlist(Frame& frame, std::vector<Frame*>& list);
+  // Without the mutex; nulls are skipped.
+  void retire_all(std::vector<FramePtr> frames);
   std::size_t kept_frames() const YONDER_REQUIRES(mutex_);
   FramePtr forget(Frame& frame) YONDER_REQUIRES(mutex_);
+  // Takes a frame from whatever list it is in, if it may be compacted.
+  bool try_seize(Frame& frame, std::uint32_t most_objects) YONDER_REQUIRES(mutex_);
   // Empties the bins of all threads; returns the frames that got slots back.
   std::vector<Frame*> take_from_threads() YONDER_REQUIRES(mutex_);
   // Empties one bin that nobody else uses; appends the frames that got slots back.

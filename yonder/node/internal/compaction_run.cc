@@ -18,83 +18,64 @@ constexpr Duration kPatience = std::chrono::minutes(1);
 
 }  // namespace
 
-Occupancy occupancy_of(const Frame& frame) {
-  Occupancy out;
-  out.packing.slots = frame.slots();
-  // Few blocks share a frame: a linear search beats a map.
-  for (std::uint32_t slot = 0; slot < frame.slots(); ++slot) {
-    const HeaderWord word = frame.load_header(slot);
-    if (word.is_free() || word.is_moved()) continue;
-    auto at = std::ranges::find(out.blocks, word.home());
-    if (at == out.blocks.end()) {
-      out.blocks.push_back(word.home());
-      out.packing.blocks.push_back(0);
-      at = out.blocks.end() - 1;
-    }
-    ++out.packing.blocks[static_cast<std::size_t>(at - out.blocks.begin())];
-  }
-  return out;
-}
-
-CompactionRun::Begin CompactionRun::begin(std::uint32_t max_frames, CompactionCounters& counters) {
-  YONDER_CHECK(!running_, "one run at a time");
-  if (grace_ && !grace_->is_over()) return Begin::kTooEarly;  // R4
-  grace_.reset();
+CompactionRun::Outcome CompactionRun::slice(std::uint32_t max_frames, const SliceLimits& limits,
+                                            CompactionCounters& counters) {
   const Instant start = core_.clock.now();
-  frames_ = core_.pools[class_]->seize(max_frames);
-  running_ = true;
-  plan();
+  const Instant end = start + limits.time;
+  if (phase_ == Phase::kIdle) {
+    if (grace_ && !grace_->is_over()) return Outcome::kTooEarly;  // R4
+    begin(max_frames);
+  }
+  const bool collecting = phase_ == Phase::kCollecting;
+  // A phase that ends leaves the rest of its time to the next.
+  if (phase_ == Phase::kCollecting) collect(end, counters);
+  if (phase_ == Phase::kMoving) move_blocks(end, limits.blocks, counters);
+  if (phase_ == Phase::kGiving) give_some(end);
   const auto took = static_cast<std::uint64_t>((core_.clock.now() - start).count());
-  counters.collection_ns += took;
-  counters.longest_collection_ns = std::max(counters.longest_collection_ns, took);
-  if (!plan_.freed.empty()) {
-    ++counters.runs;
-    return Begin::kBegan;
-  }
-  finish(counters);
-  return Begin::kNothing;
+  ++counters.slices;
+  std::uint64_t& total = collecting ? counters.collection_ns : counters.moving_ns;
+  std::uint64_t& longest = collecting ? counters.longest_collection_ns : counters.longest_slice_ns;
+  total += took;
+  longest = std::max(longest, took);
+  if (phase_ != Phase::kGiving || next_given_ != collection_.frames.size()) return Outcome::kMore;
+  return finish();
 }
 
-void CompactionRun::plan() {
-  std::vector<PackingFrame> packing;
-  for (Frame* frame : frames_) {
-    occupancies_.push_back(occupancy_of(*frame));
-    SpinGuard lock(frame->lock);
-    if (frame->state == FrameState::kDraining) {
-      erase_moved_words(*frame);
-      occupancies_.back().packing.must_leave = true;
-    }
-    packing.push_back(occupancies_.back().packing);
-  }
-  plan_ = plan_packing(packing);
+void CompactionRun::begin(std::uint32_t max_frames) {
+  grace_.reset();
   next_move_ = 0;
-  // Sources without objects need no move.
-  for (const std::uint32_t index : plan_.freed) {
-    if (occupancies_[index].blocks.empty()) mark_source(index);
-  }
+  next_given_ = 0;
+  collection_.start(max_frames, std::exchange(draining_, {}));
+  phase_ = Phase::kCollecting;
 }
 
-// The frame was left by a run that was stopped. R4: nobody follows its words now.
-void CompactionRun::erase_moved_words(Frame& frame) {
-  constexpr HeaderWord kLeft = HeaderWord::of(BlockId(0), ObjectId(0), 1, SlotState::kLive);
-  for (std::uint32_t slot = 0; slot < frame.slots(); ++slot) {
-    if (!frame.load_header(slot).is_moved()) continue;
-    // release: keeps the order of the headers; a reader that still comes here
-    // finds a free slot, and the table's new entry.
-    frame.header(slot).store(kLeft.bits(), std::memory_order_release);
+void CompactionRun::collect(Instant end, CompactionCounters& counters) {
+  if (!collection_.advance(end)) return;
+  if (collection_.plan.freed.empty()) {
+    phase_ = Phase::kGiving;
+    return;
+  }
+  ++counters.runs;
+  mark_empty_sources();
+  phase_ = Phase::kMoving;
+}
+
+void CompactionRun::mark_empty_sources() {
+  for (const std::uint32_t index : collection_.plan.freed) {
+    if (collection_.occupancies[index].blocks.empty()) mark_source(index);
   }
 }
 
 // From here on objects leave this frame.
 void CompactionRun::mark_source(std::uint32_t index) {
   opened_.push_back(index);
-  SpinGuard lock(frames_[index]->lock);
-  frames_[index]->state = FrameState::kDraining;
+  SpinGuard lock(collection_.frames[index]->lock);
+  collection_.frames[index]->state = FrameState::kDraining;
 }
 
 void CompactionRun::open_source(std::uint32_t index) {
   mark_source(index);
-  source_ = frames_[index];
+  source_ = collection_.frames[index];
   source_index_ = index;
   members_.clear();
   for (std::uint32_t slot = 0; slot < source_->slots(); ++slot) {
@@ -104,36 +85,27 @@ void CompactionRun::open_source(std::uint32_t index) {
   std::ranges::sort(members_);
 }
 
-bool CompactionRun::slice(const SliceLimits& limits, CompactionCounters& counters) {
-  const Instant start = core_.clock.now();
-  const Instant end = start + limits.time;
-  bool held = false;
-  for (std::uint32_t blocks = 0; !held && (transit_ || next_move_ < plan_.moves.size());) {
-    if (!transit_ && !start_transit(plan_.moves[next_move_])) {
+void CompactionRun::move_blocks(Instant end, std::uint32_t blocks, CompactionCounters& counters) {
+  const std::vector<PackingMove>& moves = collection_.plan.moves;
+  for (std::uint32_t moved = 0; transit_ || next_move_ < moves.size();) {
+    if (!transit_ && !start_transit(moves[next_move_])) {
       ++next_move_;
       continue;
     }
-    if (!advance_transit(counters)) {
-      held = true;
-      break;
-    }
+    if (!advance_transit(counters)) break;  // Another thread holds an object of it.
     ++next_move_;
-    if (++blocks >= limits.blocks || core_.clock.now() >= end) break;
+    if (++moved >= blocks || core_.clock.now() >= end) break;
   }
   const bool unclosed = close_sources(end, counters);
-  ++counters.slices;
-  const auto took = static_cast<std::uint64_t>((core_.clock.now() - start).count());
-  counters.moving_ns += took;
-  counters.longest_slice_ns = std::max(counters.longest_slice_ns, took);
-  return transit_.has_value() || next_move_ < plan_.moves.size() || unclosed;
+  if (!transit_ && next_move_ >= moves.size() && !unclosed) phase_ = Phase::kGiving;
 }
 
 // False if the block has no object left, or (never, by R2) no room.
 bool CompactionRun::start_transit(const PackingMove& move) {
   if (source_ == nullptr || source_index_ != move.source) open_source(move.source);
   Transit transit;
-  transit.block = occupancies_[move.source].blocks[move.block];
-  transit.to = frames_[move.destination];
+  transit.block = collection_.occupancies[move.source].blocks[move.block];
+  transit.to = collection_.frames[move.destination];
   const auto range = std::ranges::equal_range(members_, transit.block.value(), {}, &Member::home);
   for (const Member& member : range) transit.from_slots.push_back(member.slot);
   if (transit.from_slots.empty()) return false;
@@ -206,6 +178,8 @@ CompactionRun::Step CompactionRun::move_object(std::uint32_t from_slot, std::uin
                                       std::memory_order_acquire, std::memory_order_relaxed)) {
     return Step::kHeld;
   }
+  const auto& on_move = core_.options.compaction.on_move;
+  if (on_move) on_move(MoveStage::kLocked, word.home(), word.id());
   if (!word.is_blank()) core_.layouts[class_].move(source_->slot(from_slot), to.slot(to_slot), word);
   if (transit_->is_native) core_.table->one_left(word.home());
   if (core_.options.correction == Correction::kIndex && from_slot != to_slot) {
@@ -215,8 +189,11 @@ CompactionRun::Step CompactionRun::move_object(std::uint32_t from_slot, std::uin
   // is complete before it can be found, and the source says "moved" before anybody
   // can write the copy (H3).
   to.header(to_slot).store(word.with_state(SlotState::kMoving).bits(), std::memory_order_release);
+  if (on_move) on_move(MoveStage::kCopied, word.home(), word.id());
   header.store(HeaderWord::moved_to(to.id, to_slot).bits(), std::memory_order_release);
+  if (on_move) on_move(MoveStage::kLinked, word.home(), word.id());
   to.header(to_slot).store(word.bits(), std::memory_order_release);
+  if (on_move) on_move(MoveStage::kDone, word.home(), word.id());
   return Step::kMoved;
 }
 
@@ -252,24 +229,25 @@ void CompactionRun::end_transit(CompactionCounters& counters) {
   ++counters.blocks_moved;
 }
 
-// Retires the sources that nothing is left in. At least some, whatever the time:
-// every slice gets on.
+// Retires the sources that nothing is left in. At least one, whatever the time: every
+// slice gets on. (Retiring may give memory back to the system, which takes a while.)
 bool CompactionRun::close_sources(Instant end, CompactionCounters& counters) {
-  constexpr std::size_t kBetweenLooks = 32;
-  std::size_t looked = 0;
   std::size_t kept = 0;
   bool late = false;
   for (const std::uint32_t index : opened_) {
-    const bool leaving = next_move_ < plan_.moves.size() && plan_.moves[next_move_].source == index;
-    if (++looked % kBetweenLooks == 0 && core_.clock.now() >= end) late = true;
-    if (late || leaving || !try_retire(index, counters)) opened_[kept++] = index;
+    const bool leaving =
+        next_move_ < collection_.plan.moves.size() && collection_.plan.moves[next_move_].source == index;
+    if (late || leaving || !try_retire(index, counters))
+      opened_[kept++] = index;
+    else
+      late = core_.clock.now() >= end;
   }
   opened_.resize(kept);
   return late;
 }
 
 bool CompactionRun::try_retire(std::uint32_t index, CompactionCounters& counters) {
-  Frame& frame = *frames_[index];
+  Frame& frame = *collection_.frames[index];
   {
     SpinGuard lock(frame.lock);
     // Otherwise a thread is between freeing a slot and saying so (I3 of frame.h).
@@ -277,30 +255,50 @@ bool CompactionRun::try_retire(std::uint32_t index, CompactionCounters& counters
   }
   ++counters.frames_freed;
   counters.bytes_freed += frame.frame_bytes();
-  frames_[index] = nullptr;
+  collection_.frames[index] = nullptr;
   if (source_ == &frame) source_ = nullptr;
   core_.pools[class_]->retire(frame);
   return true;
 }
 
-void CompactionRun::finish(CompactionCounters& counters) {
+void CompactionRun::give_some(Instant end) {
+  constexpr std::size_t kBetweenLooks = 16;
+  for (std::size_t given = 1; next_given_ < collection_.frames.size(); ++given) {
+    Frame* frame = collection_.frames[next_given_++];
+    // Those that the run began to empty and did not are the next run's.
+    if (frame != nullptr && frame->state == FrameState::kDraining)
+      draining_.push_back(frame);
+    else if (frame != nullptr)
+      core_.pools[class_]->give(*frame);
+    if (given % kBetweenLooks == 0 && core_.clock.now() >= end) break;
+  }
+}
+
+CompactionRun::Outcome CompactionRun::finish() {
+  const bool gained = !collection_.plan.freed.empty();
+  if (!collection_.plan.moves.empty()) grace_ = core_.threads.start_grace();
+  collection_.frames.clear();
+  collection_.occupancies.clear();
+  collection_.plan = {};
+  opened_.clear();
+  source_ = nullptr;
+  phase_ = Phase::kIdle;
+  return gained ? Outcome::kDone : Outcome::kNothing;
+}
+
+void CompactionRun::stop(CompactionCounters& counters) {
+  const Instant patience = core_.clock.now() + kPatience;
   Waiter waiter(core_.clock, kPatience);
   // The holder is a thread of this process in the middle of one copy: it lets go.
   while (transit_ && !advance_transit(counters)) {
     YONDER_CHECK(waiter.pause(), "an object is held for the time of a copy");
   }
-  while (close_sources(core_.clock.now() + kPatience, counters)) {
+  // What nobody planned with is nobody's source.
+  if (phase_ == Phase::kCollecting) collection_.plan = {};
+  while (close_sources(patience, counters)) {
   }
-  for (Frame* frame : frames_) {
-    if (frame != nullptr) core_.pools[class_]->give(*frame);
-  }
-  if (!plan_.moves.empty()) grace_ = core_.threads.start_grace();
-  frames_.clear();
-  occupancies_.clear();
-  plan_ = {};
-  opened_.clear();
-  source_ = nullptr;
-  running_ = false;
+  while (next_given_ < collection_.frames.size()) give_some(patience);
+  finish();
 }
 
 }  // namespace yonder::node::internal

@@ -10,41 +10,37 @@
 //     destinations are its sources, perhaps. It begins when every thread has left
 //     the section in which it could have seen them (grace_).
 //
+// A run is a sequence of slices, each bounded in time: collecting (collection.h),
+// moving and retiring, giving back.
+//
 // Concurrency: one thread at a time, the class's leader.
-// Lifetime: core and pool outlive it. Ends with finish().
+// Lifetime: core and pool outlive it. Ends with a slice that says so, or with stop().
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "yonder/node/compactor.h"
+#include "yonder/node/internal/collection.h"
 #include "yonder/node/internal/heap_core.h"
-#include "yonder/node/packing.h"
 
 namespace yonder::node::internal {
 
-// A frame as the plan sees it, and which block each of its items is.
-struct Occupancy {
-  PackingFrame packing;
-  std::vector<BlockId> blocks;
-};
-// Reads the frame's headers. Exact for a frame that nobody allocates from, except
-// that objects may be freed meanwhile.
-Occupancy occupancy_of(const Frame& frame);
-
 class CompactionRun {
  public:
-  CompactionRun(HeapCore& core, std::uint8_t size_class) : core_(core), class_(size_class) {}
+  CompactionRun(HeapCore& core, std::uint8_t size_class)
+      : core_(core), class_(size_class), collection_(core, size_class) {}
 
-  // Collects and plans. kNothing: there is nothing to gain, everything was given
-  // back. kTooEarly: R4.
-  enum class Begin : std::uint8_t { kBegan, kNothing, kTooEarly };
-  Begin begin(std::uint32_t max_frames, CompactionCounters& counters);
-  bool is_running() const { return running_; }
-  // Moves blocks until the limits; true if the run has more to do.
-  bool slice(const SliceLimits& limits, CompactionCounters& counters);
-  // Gives everything back; a block under way is moved to its end first.
-  void finish(CompactionCounters& counters);
+  // One slice; begins the run if there is none.
+  //   kTooEarly  it cannot begin yet: R4
+  //   kMore      it goes on
+  //   kDone      it has ended and freed something
+  //   kNothing   it has ended: there was nothing to gain
+  enum class Outcome : std::uint8_t { kTooEarly, kMore, kDone, kNothing };
+  Outcome slice(std::uint32_t max_frames, const SliceLimits& limits, CompactionCounters& counters);
+  bool is_running() const { return phase_ != Phase::kIdle; }
+  // Gives everything back at once; a block under way is moved to its end first.
+  void stop(CompactionCounters& counters);
 
  private:
   // One object of the source that is being drained.
@@ -63,9 +59,16 @@ class CompactionRun {
     std::size_t next = 0;
   };
   enum class Step : std::uint8_t { kMoved, kGone, kHeld };
+  enum class Phase : std::uint8_t { kIdle, kCollecting, kMoving, kGiving };
 
-  void plan();
-  static void erase_moved_words(Frame& frame) YONDER_REQUIRES(frame.lock);
+  void begin(std::uint32_t max_frames);
+  void collect(Instant end, CompactionCounters& counters);
+  // Sources without objects need no move.
+  void mark_empty_sources();
+  void move_blocks(Instant end, std::uint32_t blocks, CompactionCounters& counters);
+  // Gives back what was collected and is not retired, until `end`.
+  void give_some(Instant end);
+  Outcome finish();
   void mark_source(std::uint32_t index);
   void open_source(std::uint32_t index);
   bool start_transit(const PackingMove& move);
@@ -81,17 +84,17 @@ class CompactionRun {
 
   HeapCore& core_;
   const std::uint8_t class_;
-  bool running_ = false;
-  std::vector<Frame*> frames_;
-  std::vector<Occupancy> occupancies_;
-  PackingPlan plan_;
+  Phase phase_ = Phase::kIdle;
+  Collection collection_;
   std::size_t next_move_ = 0;
+  std::size_t next_given_ = 0;
   std::vector<std::uint32_t> opened_;  // Sources that are not retired yet.
 
   Frame* source_ = nullptr;
   std::uint32_t source_index_ = 0;
   std::vector<Member> members_;
   std::optional<Transit> transit_;
+  std::vector<Frame*> draining_;      // Sources that a stopped run has not emptied.
   std::optional<GracePeriod> grace_;  // Of the last run that left moved words.
 };
 

@@ -33,7 +33,8 @@ HeapCore::HeapCore(const Clock& heap_clock, const HeapOptions& heap_options, Siz
 
 // The pools delete their frames; spans are in no pool.
 HeapCore::~HeapCore() {
-  for (std::uint32_t unit = 0; unit < store->unit_count(); ++unit) {
+  const std::uint32_t units = store->unit_count();
+  for (std::uint32_t unit = 0; unit < units; ++unit) {
     Frame* frame = frame_at(FrameId(unit));
     if (frame != nullptr && frame->size_class == kSpanClass) FrameDeleter()(frame);
   }
@@ -43,7 +44,8 @@ Result<Frame*> HeapCore::make_frame(std::uint8_t size_class, const SizeClass& sh
   YONDER_TRY(id, store->allocate(shape.frame_bytes));
   FramePtr frame = Frame::create(id, store->address(id), size_class, shape);
   for (std::uint32_t group = 0; group < shape.blocks; ++group) {
-    const Result<BlockId> block = table->open(id, group, size_class);
+    const bool natural = group < shape.frame_bytes / kUnitBytes * BlockTable::kNaturalPerUnit;
+    const Result<BlockId> block = table->open(id, natural ? group : BlockTable::kNotNatural, size_class);
     if (!block) {
       for (std::uint32_t i = 0; i < group; ++i) table->close(BlockId(frame->blocks()[i]));
       store->release(id, shape.frame_bytes);
