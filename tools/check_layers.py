@@ -40,6 +40,7 @@ TEST_FOLDERS = {
     "testing": "base",
     "fabric/conformance": "fabric",
     "rpc/suite": "rpc",
+    "client/suite": "client",
 }
 
 LIBRARY_KEYWORDS = {"SOURCES", "HEADERS", "PRIVATE_HEADERS", "USES", "LIBS", "PRIVATE_LIBS", "TESTS", "TEST_USES"}

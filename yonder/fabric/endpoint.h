@@ -36,12 +36,14 @@
 #include <coroutine>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "yonder/base/result.h"
 #include "yonder/fabric/completion_queue.h"
 #include "yonder/fabric/handshake.h"
 #include "yonder/fabric/types.h"
+#include "yonder/fabric/window.h"
 
 namespace yonder::fabric {
 
@@ -78,6 +80,9 @@ class Endpoint {
   virtual const Agreement& agreement() const = 0;
   // What the listener said at connect time (ListenOptions::greeting).
   virtual std::span<const std::byte> greeting() const = 0;
+  // A look at a region of the peer without requests, where the provider can give
+  // one now: on shm, for a readable region that was used before and is mapped here.
+  virtual std::optional<Window> window(RegionKey) { return std::nullopt; }
   // Unique within the fabric, never reused.
   EndpointId id() const { return id_; }
   CompletionQueue& queue() const { return queue_; }

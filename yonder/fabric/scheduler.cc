@@ -40,7 +40,10 @@ void Scheduler::spawn(Task<void> task) { Spawned::run(*this, std::move(task)); }
 
 bool Scheduler::fire_timers() {
   bool fired = false;
-  while (!timers_.empty() && timers_.top().due <= queue_.clock().now()) {
+  // Those that are due now: tasks that sleep again and again for less time than all
+  // of them take must not keep the queue from being polled.
+  const Instant now = queue_.clock().now();
+  while (!timers_.empty() && timers_.top().due <= now) {
     const std::coroutine_handle<> waiter = timers_.top().waiter;
     timers_.pop();
     waiter.resume();

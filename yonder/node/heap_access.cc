@@ -5,8 +5,8 @@
 #include "yonder/node/heap.h"
 #include "yonder/node/internal/heap_core.h"
 #include "yonder/node/internal/locate.h"
-#include "yonder/node/internal/ticks.h"
 #include "yonder/node/internal/waiter.h"
+#include "yonder/node/ticks.h"
 
 namespace yonder::node {
 
@@ -34,7 +34,7 @@ bool copy_is_proven(const SlotLayout& layout, std::byte* slot, HeaderWord before
   // writer's header leaves state live, before it touches the payload.
   std::atomic_thread_fence(std::memory_order_acquire);
   const HeaderWord after(header_at(slot).load(std::memory_order_relaxed));
-  return proves_copy(before, after) && internal::ticks() - since < internal::kMaxCopyTicks;
+  return proves_copy(before, after) && ticks() - since < kMaxCopyTicks;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> o
     __builtin_prefetch(
         core_->store->address(BlockTable::guess(object.home(), object.slot() >> facts.block_shift)) + offset);
     Section section(*record_);
-    const std::uint64_t start = internal::ticks();
+    const std::uint64_t start = ticks();
     const BlockEntry entry = core_->table->lookup(object.home());
     if (entry.valid() && entry.size_class() == object.size_class() && object.slot() < facts.slots)
         [[likely]] {
@@ -68,11 +68,11 @@ Result<ObjectVersion> HeapThread::read_elsewhere(ObjectPtr& object, std::span<st
   if (out.size() > object.size()) {
     return fail(ErrorCode::kOutOfBounds, "read more than the object has", object.size());
   }
-  if (out.size() > internal::kMaxOptimisticBytes) return read_large(object, out);
+  if (out.size() > kMaxOptimisticBytes) return read_large(object, out);
   internal::Waiter waiter(core_->clock, core_->options.longest_wait);
   Section section(*record_);
   for (;;) {
-    const std::uint64_t start = internal::ticks();
+    const std::uint64_t start = ticks();
     YONDER_TRY(place, internal::locate(*core_, object));
     if (place.word.is_readable() && copy_is_proven(core_->layout_of(*place.frame),
                                                    place.frame->slot(place.slot), place.word, start, out)) {

@@ -57,6 +57,9 @@ namespace yonder::rpc {
 struct ClientOptions {
   // At most so many requests outstanding, and never more than the server grants.
   std::uint32_t max_outstanding = 32;
+  // Further requests that the application may post on endpoint() itself (one-sided
+  // ones) without taking the place of calls.
+  std::uint32_t one_sided_depth = 0;
   // Room for an answer's payload; rounded down to a power of two.
   std::uint32_t max_response = 8 * 1024;
   // Of calls that give no deadline.

@@ -107,6 +107,7 @@ class alignas(64) ShmEndpoint final : public Endpoint {
   const Limits& limits() const override { return limits_; }
   const Agreement& agreement() const override { return link_->parts().agreement; }
   std::span<const std::byte> greeting() const override { return link_->parts().greeting; }
+  std::optional<Window> window(RegionKey key) override;
 
   // ------------------------------------------------ for the queue
   void on_attached();

@@ -147,6 +147,25 @@ void ShmEndpoint::prefetch(std::span<const WorkRequest> requests) const {
   }
 }
 
+std::optional<Window> ShmEndpoint::window(RegionKey key) {
+  // A modelled link must be felt: who looks without requests would not wait.
+  if (state_ != EndpointState::kOpen || paced_) return std::nullopt;
+  const Attachment* const region = keys_.find(key);
+  if (region == nullptr || region->kind != Attachment::Kind::kDirect ||
+      !allows(region->rights, Rights::kRead)) {
+    return std::nullopt;
+  }
+  return Window({.base = region->base,
+                 .length = region->length,
+                 .word = region->word,
+                 .state = region->state,
+                 .hazard = hazard_,
+                 .hazard_value = region->hazard,
+                 .mapping_epoch = &keys_.epoch(),
+                 .expected_epoch = keys_.epoch(),
+                 .fence = fence_});
+}
+
 std::size_t ShmEndpoint::execute_now(std::span<const WorkRequest> requests) {
   if (requests.size() > 1) prefetch(requests);
   std::size_t done = 0;

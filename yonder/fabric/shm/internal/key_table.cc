@@ -21,6 +21,7 @@ void KeyTable::grow() {
 void KeyTable::insert(const Attachment& attachment, os::Mapping mapping) {
   if ((size_ + 1) * 2 > places_.size()) grow();
   place(attachment);
+  ++epoch_;
   if (mapping.valid()) {
     mappings_[attachment.key] = std::move(mapping);
   } else {
@@ -29,6 +30,7 @@ void KeyTable::insert(const Attachment& attachment, os::Mapping mapping) {
 }
 
 void KeyTable::erase(RegionKey key) {
+  ++epoch_;
   mappings_.erase(key.value);
   std::size_t hole = home(key.value);
   while (places_[hole].key != key.value) {
@@ -49,6 +51,7 @@ void KeyTable::erase(RegionKey key) {
 }
 
 void KeyTable::clear() {
+  ++epoch_;
   mappings_.clear();
   places_.assign(kInitial, Attachment());
   size_ = 0;

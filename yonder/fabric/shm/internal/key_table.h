@@ -54,6 +54,8 @@ class KeyTable {
   void clear();
 
   std::size_t size() const { return size_; }
+  // Changes whenever a mapping may have gone.
+  const std::uint64_t& epoch() const { return epoch_; }
 
  private:
   static constexpr std::size_t kInitial = 16;
@@ -68,6 +70,7 @@ class KeyTable {
 
   std::vector<Attachment> places_;  // a power of two, at most half full
   std::size_t size_ = 0;
+  std::uint64_t epoch_ = 0;
   std::unordered_map<std::uint64_t, os::Mapping> mappings_;
 };
 

@@ -18,7 +18,7 @@
 #include "yonder/node/header_word.h"
 #include "yonder/os/steady_clock.h"
 
-namespace yonder::node::internal {
+namespace yonder::node {
 
 inline std::uint64_t ticks() {
 #if defined(__x86_64__)
@@ -32,4 +32,4 @@ inline constexpr std::uint64_t kMaxCopyTicks = kVersionWrapBound.count();  // At
 // Larger objects are locked for reading: their copy may take longer than the bound.
 inline constexpr std::size_t kMaxOptimisticBytes = std::size_t{1} << 20;
 
-}  // namespace yonder::node::internal
+}  // namespace yonder::node

@@ -1,0 +1,180 @@
+#include "yonder/client/internal/one_sided_read.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace yonder::client::internal {
+
+using node::BlockEntry;
+using node::HeaderWord;
+using node::SlotState;
+using node::Validator;
+using Need = OneSidedRead::Need;
+
+Need OneSidedRead::begin(Instant now) {
+  if (retries_ >= kMaxRetries) return Need::kAsk;
+  followed_ = false;
+  hops_ = 0;
+  slot_ = object_.slot();
+  if (const auto known = translations_.find(object_.home())) {
+    place_ = *known;
+  } else {
+    // Where the block is if it never moved.
+    place_ = {.entry = BlockEntry(map_.guess(object_, map_.shape_of(object_)), object_.size_class(), 0),
+              .seen = Instant::from_ns(now.ns() - node::kVersionWrapBound.count())};
+  }
+  return prepare(now);
+}
+
+Need OneSidedRead::begin_at(node::ObjectPtr object, Instant now) {
+  object_ = object;
+  confirm_ = true;  // It was looked for because the table had changed, perhaps.
+  return begin(now);
+}
+
+Duration OneSidedRead::pause() const {
+  constexpr std::int64_t kFirstNs = 500;
+  constexpr std::int64_t kLongestNs = 100'000;
+  return Duration(std::min(kFirstNs << std::min(retries_, 16u), kLongestNs));
+}
+
+void OneSidedRead::add_request(std::span<std::byte> into, fabric::RemoteAddress from) {
+  pieces_[request_count_] = fabric::LocalPiece::of(into);
+  requests_[request_count_] = {
+      .op = fabric::Op::kRead, .local = {&pieces_[request_count_], 1}, .remote = from};
+  ++request_count_;
+}
+
+Need OneSidedRead::prepare(Instant now) {
+  request_count_ = 0;
+  has_object_ = false;
+  const SlotShape shape = map_.shape_of(object_);
+  // A word that is used as it is must be young, unless the copy proves all by itself.
+  has_table_word_ = !followed_ && (confirm_ || (!map_.is_self_proving() && now - place_.seen > kFresh));
+  confirm_ = false;
+  if (has_table_word_) {
+    const auto word = map_.table_word(object_.home());
+    if (!word) return Need::kElsewhere;  // No such block: the node will say so.
+    add_request(std::as_writable_bytes(std::span(&table_word_, 1)), *word);
+  }
+  if (slot_ < shape.slots) {
+    const std::uint64_t offset = std::uint64_t{slot_} * shape.slot_bytes;
+    const auto phase = static_cast<std::uint32_t>(offset % node::kLineBytes);
+    const std::uint64_t bytes = map_.layout_of(object_).raw_bytes(out_.size(), phase);
+    if (const auto slot = map_.in_frame(place_.entry.frame(), offset, bytes)) {
+      has_object_ = true;
+      if (map_.validator() == Validator::kReread) {
+        add_request(std::as_writable_bytes(std::span(&header_before_, 1)), *slot);
+        if (!out_.empty()) add_request(out_, *slot + node::kHeaderBytes);
+        add_request(std::as_writable_bytes(std::span(&header_after_, 1)), *slot);
+      } else {
+        raw_ = scratch_.take(bytes);
+        add_request(raw_.bytes(), *slot);
+      }
+    }
+  }
+  started_ = now;
+  if (has_object_ || has_table_word_) return Need::kFetch;
+  // Nothing to fetch: the slot is none of its class, or lies where we know nothing.
+  if (slot_ >= shape.slots) return Need::kElsewhere;
+  // A guess may name a frame that never was.
+  const bool known = map_.knows(place_.entry.frame());
+  return known || !is_confirmed(now) ? look_again(true, now) : Need::kUnknown;
+}
+
+Need OneSidedRead::look_again(bool confirm, Instant now) {
+  ++retries_;
+  if (confirm) {
+    followed_ = false;
+    hops_ = 0;
+    slot_ = object_.slot();
+    confirm_ = true;
+  }
+  return prepare(now);
+}
+
+Need OneSidedRead::judge(Instant now) {
+  if (has_table_word_) {
+    Need need = Need::kDone;
+    if (!take_table_word(now, need)) return need;
+  }
+  if (!has_object_) {
+    if (slot_ >= map_.shape_of(object_).slots) return Need::kElsewhere;
+    return map_.knows(place_.entry.frame()) ? look_again(false, now) : Need::kUnknown;
+  }
+  return judge_copy(now);
+}
+
+// False: what was fetched of the object is not worth looking at; `need` says what next.
+bool OneSidedRead::take_table_word(Instant now, Need& need) {
+  const BlockEntry entry(table_word_);
+  if (!entry.valid() || entry.size_class() != object_.size_class()) {
+    place_.seen = started_;
+    need = Need::kElsewhere;
+    return false;
+  }
+  const bool same = entry.frame() == place_.entry.frame();
+  place_ = {.entry = entry, .seen = started_};
+  translations_.put(object_.home(), place_);
+  if (same) return true;
+  need = map_.knows(entry.frame()) ? look_again(false, now) : Need::kUnknown;
+  return false;
+}
+
+Need OneSidedRead::judge_copy(Instant now) {
+  HeaderWord word(header_before_);
+  if (map_.validator() != Validator::kReread) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, raw_.bytes().data(), sizeof bits);
+    word = HeaderWord(bits);
+  }
+  if (!word.names(object_.home(), object_.id())) {
+    if (word.is_moved() && is_confirmed(now)) return follow(word, now);
+    // A word that was true a moment ago is good enough to accept an object by, but
+    // not to give one up.
+    return has_table_word_ ? Need::kElsewhere : look_again(true, now);
+  }
+  if (word.state() == SlotState::kWriting) {
+    ++retries_;
+    return Need::kPause;
+  }
+  if (is_proven(word, now)) return accept(word);
+  // Torn, or too slow, or not of the class that the pointer says: the table knows.
+  if (!has_table_word_) return look_again(true, now);
+  ++retries_;
+  return Need::kPause;
+}
+
+bool OneSidedRead::is_proven(HeaderWord word, Instant now) {
+  const bool in_time = is_confirmed(now) && now - started_ < node::kVersionWrapBound;
+  if (word.is_blank()) {
+    // The word is the proof, and nothing but its place vouches for it: S1.
+    std::ranges::fill(out_, std::byte{0});
+    return in_time;
+  }
+  if (map_.validator() == Validator::kReread) {
+    return in_time && proves_copy(word, HeaderWord(header_after_));
+  }
+  const std::uint64_t offset = std::uint64_t{slot_} * map_.shape_of(object_).slot_bytes;
+  const auto phase = static_cast<std::uint32_t>(offset % node::kLineBytes);
+  const auto decoded = map_.layout_of(object_).decode(raw_.bytes(), phase, out_);
+  if (!decoded) return false;
+  return map_.is_self_proving() || in_time;
+}
+
+Need OneSidedRead::accept(HeaderWord word) {
+  version_ = node::ObjectVersion(word.version());
+  object_ = object_.with_slot(slot_);
+  return Need::kDone;
+}
+
+// The block is on its way to another frame, and the object is there already.
+Need OneSidedRead::follow(HeaderWord moved, Instant now) {
+  if (++hops_ > kMaxHops || moved.slot() >= map_.shape_of(object_).slots) return look_again(true, now);
+  followed_ = true;
+  place_.entry = BlockEntry(moved.frame(), object_.size_class(), 0);
+  slot_ = moved.slot();
+  return map_.knows(moved.frame()) ? look_again(false, now) : Need::kUnknown;
+}
+
+}  // namespace yonder::client::internal

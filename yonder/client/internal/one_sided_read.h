@@ -1,0 +1,137 @@
+#pragma once
+// OneSidedRead: the decisions of a reader that only has copies to go by.
+//
+// A machine without input and output: it says which bytes to fetch, is shown them,
+// and decides. Whoever drives it (session_reads.cc) blocks, awaits or batches.
+//
+//   begin ──► kFetch ──► judge ──► kDone     the object's value, proven
+//                ▲         ├─────► kFetch    another place, or the same again
+//                │         ├─────► kPause    somebody is writing it
+//                │         ├─────► kUnknown  a superblock we have not heard of
+//                └─────────┼─────► kElsewhere  not at its slot: ask, scan, or tell
+//                          └─────► kAsk      it has no rest: let the node read it
+//
+// What a fetch holds, in post order (E1 of endpoint.h: it takes effect in that order):
+//   [table word]  if the translation must be confirmed
+//   reread        header | payload, into the caller's memory | header
+//   lines,        the slot from its start, into a buffer
+//   checksum
+//
+// Why what comes out is a value of the object in the time of the call:
+//   S1  The bytes are those of the object. The header names it (home block and id),
+//       and a header is a header because the place was one: its frame is the one
+//       that the table named at a moment less than kVersionWrapBound before the
+//       fetch ended, and a frame is not used for anything else within two such
+//       times of leaving the table (frame_store.h, quarantine). With a checksum the
+//       copy proves that by itself (32 bits over identity, version and payload,
+//       besides the 42 bits of identity), so a translation of any age will do, or
+//       a guess. (Not for a blank object: it has no checksum.)
+//   S2  They are one version. reread: header and payload and header were loaded in
+//       this order, and H2 of header_word.h; lines: every line was fetched whole
+//       and has the header's version; checksum: it fits. A blank object is all zeros.
+//   S3  The version was the newest at the moment of the (first) header's load: a
+//       header that says live or moving is only changed before the next write is
+//       acknowledged, and H3 keeps it from being overtaken by one at another place.
+//   S4  Versions did not wrap: the fetch took less than kVersionWrapBound.
+// What does not fit is not an answer but a reason to look again. That an object
+// does not exist is never concluded here: the node says so.
+//
+// Concurrency: the session's thread. Lifetime: borrows map, translations, pointer
+// and output; while a fetch is under way the machine must stay where it is.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "yonder/base/time.h"
+#include "yonder/client/internal/node_map.h"
+#include "yonder/client/internal/scratch.h"
+#include "yonder/client/internal/translations.h"
+#include "yonder/fabric/types.h"
+#include "yonder/node/header_word.h"
+#include "yonder/node/heap.h"
+#include "yonder/node/object_ptr.h"
+
+namespace yonder::client::internal {
+
+class OneSidedRead {
+ public:
+  enum class Need : std::uint8_t { kFetch, kPause, kUnknown, kElsewhere, kAsk, kDone };
+
+  // Requires that map.check() accepts pointer and size.
+  OneSidedRead(const NodeMap& map, Translations& translations, ScratchPool& scratch, node::ObjectPtr object,
+               std::span<std::byte> out)
+      : map_(map), translations_(translations), scratch_(scratch), object_(object), out_(out) {}
+  OneSidedRead(const OneSidedRead&) = delete;
+  OneSidedRead& operator=(const OneSidedRead&) = delete;
+
+  // Prepares the next fetch: the first one, and one after kPause or kUnknown.
+  Need begin(Instant now);
+  // The same for another hint, after kElsewhere.
+  Need begin_at(node::ObjectPtr object, Instant now);
+  // Looks at what was fetched.
+  Need judge(Instant now);
+
+  // kFetch: what to read. Valid until the next call.
+  std::span<fabric::WorkRequest> requests() { return {requests_.data(), request_count_}; }
+  // kDone.
+  node::ObjectVersion version() const { return version_; }
+  // The pointer, with the slot where the object was found.
+  node::ObjectPtr object() const { return object_; }
+  // kElsewhere: the frame that holds the object's block, as the table said at `seen`.
+  Translation translation() const { return place_; }
+  std::span<std::byte> output() const { return out_; }
+  // How often it had to look again.
+  std::uint32_t retries() const { return retries_; }
+  Duration pause() const;
+
+ private:
+  // How long a word of the table is used without looking again: leaves the fetch
+  // as much time as the word has.
+  static constexpr Duration kFresh = node::kVersionWrapBound / 2;
+  static constexpr std::uint32_t kMaxHops = 8;
+  // Copies until it is cheaper to ask: an object under constant writing is locked for
+  // most of the time, and the node knows when it is not.
+  static constexpr std::uint32_t kMaxRetries = 32;
+
+  Need prepare(Instant now);
+  Need look_again(bool confirm, Instant now);
+  bool choose_place(Instant now);
+  void add_request(std::span<std::byte> into, fabric::RemoteAddress from);
+  bool take_table_word(Instant now, Need& need);
+  Need judge_copy(Instant now);
+  Need accept(node::HeaderWord word);
+  bool is_proven(node::HeaderWord word, Instant now);
+  Need follow(node::HeaderWord moved, Instant now);
+  bool is_confirmed(Instant now) const { return now - place_.seen < node::kVersionWrapBound; }
+
+  const NodeMap& map_;
+  Translations& translations_;
+  ScratchPool& scratch_;
+  node::ObjectPtr object_;
+  const std::span<std::byte> out_;
+
+  Translation place_;       // Where to look; `seen` is long ago for a guess.
+  std::uint32_t slot_ = 0;  // … and in which slot.
+  bool confirm_ = false;    // Fetch the table's word along.
+  bool followed_ = false;   // place_ is where a moved word led.
+  std::uint32_t hops_ = 0;
+  std::uint32_t retries_ = 0;
+  Instant started_;  // Of the fetch.
+
+  // The fetch.
+  bool has_table_word_ = false;
+  bool has_object_ = false;
+  std::uint64_t table_word_ = 0;
+  std::uint64_t header_before_ = 0;
+  std::uint64_t header_after_ = 0;
+  Scratch raw_;
+  std::uint32_t request_count_ = 0;
+  std::array<fabric::LocalPiece, 4> pieces_;
+  std::array<fabric::WorkRequest, 4> requests_;
+
+  node::ObjectVersion version_;
+};
+
+}  // namespace yonder::client::internal

@@ -1,0 +1,204 @@
+// One-sided reads: what OneSidedRead decides, done.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "yonder/client/internal/fetch.h"
+#include "yonder/client/internal/session_core.h"
+#include "yonder/node/ticks.h"
+
+namespace yonder::client::internal {
+
+using node::BlockEntry;
+using node::HeaderWord;
+using Need = OneSidedRead::Need;
+
+std::optional<ObjectVersion> SessionCore::try_near(ObjectPtr object, std::span<std::byte> out) {
+  if (!near_.is_open() || !map_->check(object, out.size())) return std::nullopt;
+  if (--near_reads_until_poll_ == 0) [[unlikely]] {
+    near_reads_until_poll_ = kNearReadsPerPoll;
+    queue_->poll({});
+  }
+  const auto version = near_.try_read(*map_, object, out);
+  if (version) [[likely]] {
+    ++stats_.direct_reads;
+    ++stats_.near_reads;
+  }
+  return version;
+}
+
+// A copy that is not proven by its own checksum must be quick: S4.
+bool SessionCore::must_ask_for(std::size_t bytes) const {
+  return !map_->is_self_proving() && bytes > node::kMaxOptimisticBytes;
+}
+
+Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::span<std::byte> out,
+                                                     Deadline deadline, bool scan_first) {
+  const Result<void> good = map_->check(object, out.size());
+  if (!good) co_return std::unexpected(good.error());
+  if (must_ask_for(out.size())) co_return co_await read(object, out, deadline);
+  deadline = or_default(deadline);
+  if (scan_first) {
+    const Result<Translation> seen = co_await look_up(object.home(), deadline);
+    if (!seen) co_return std::unexpected(seen.error());
+    const Result<bool> found = co_await scan(object, *seen, deadline);
+    if (!found) co_return std::unexpected(found.error());
+  }
+  OneSidedRead machine(*map_, translations_, scratch_, object, out);
+  const Need first = machine.begin(clock().now());
+  const Result<ObjectVersion> version = co_await run(machine, first, object, deadline);
+  stats_.retries += machine.retries();
+  if (version && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+  co_return version;
+}
+
+Task<Result<ObjectVersion>> SessionCore::run(OneSidedRead& machine, Need need, ObjectPtr& object,
+                                             Deadline deadline) {
+  while (need != Need::kDone) {
+    if (need == Need::kAsk) co_return co_await read(object, machine.output(), deadline);
+    if (need == Need::kFetch) {
+      const Result<void> fetched =
+          co_await Fetch(rpc_->endpoint(), read_budget_, machine.requests(), deadline);
+      if (!fetched) co_return std::unexpected(fetched.error());
+      need = machine.judge(clock().now());
+      if (need == Need::kDone) break;
+    } else {
+      const Result<void> served = co_await serve(machine, need, deadline);
+      if (!served) co_return std::unexpected(served.error());
+    }
+    if (deadline.passed(clock().now())) co_return fail(ErrorCode::kDeadlineExceeded, "direct read");
+  }
+  object = machine.object();
+  ++stats_.direct_reads;
+  co_return machine.version();
+}
+
+Task<Result<void>> SessionCore::serve(OneSidedRead& machine, Need& need, Deadline deadline) {
+  if (need == Need::kPause) {
+    co_await scheduler_->sleep_for(machine.pause());
+  } else if (need == Need::kUnknown) {
+    const std::size_t before = map_->superblock_count();
+    const Result<void> learned = co_await learn_superblocks(deadline);
+    if (!learned) co_return learned;
+    // The node has no such superblock: whatever named it, the node knows better.
+    if (map_->superblock_count() == before) need = Need::kElsewhere;
+  }
+  if (need != Need::kElsewhere) {
+    need = machine.begin(clock().now());
+    co_return Result<void>();
+  }
+  ++stats_.corrections;
+  ObjectPtr object = machine.object();
+  const Result<void> corrected = co_await correct(object, machine.translation(), deadline);
+  if (!corrected) co_return corrected;
+  need = machine.begin_at(object, clock().now());
+  co_return Result<void>();
+}
+
+Task<Result<void>> SessionCore::correct(ObjectPtr& object, Translation seen, Deadline deadline) {
+  if (options_.correction == Correction::kTell) {
+    co_return fail(ErrorCode::kObjectMoved, "direct read: the object is not where the pointer says");
+  }
+  if (options_.correction == Correction::kScan) {
+    const Result<bool> found = co_await scan(object, seen, deadline);
+    if (!found) co_return std::unexpected(found.error());
+    if (*found) co_return Result<void>();
+  }
+  co_return co_await find(object, deadline);
+}
+
+Task<Result<Translation>> SessionCore::look_up(node::BlockId block, Deadline deadline) {
+  const auto address = map_->table_word(block);
+  if (!address) co_return fail(ErrorCode::kNoSuchObject, "object pointer");
+  std::uint64_t word = 0;
+  const auto piece = fabric::LocalPiece::of(std::as_writable_bytes(std::span(&word, 1)));
+  fabric::WorkRequest request{.op = fabric::Op::kRead, .local = {&piece, 1}, .remote = *address};
+  const Instant before = clock().now();
+  const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, {&request, 1}, deadline);
+  if (!fetched) co_return std::unexpected(fetched.error());
+  const Translation seen{.entry = BlockEntry(word), .seen = before};
+  translations_.put(block, seen);
+  co_return seen;
+}
+
+// The headers of a frame are as good as old: whoever goes to the slot that was found
+// checks again. So one copy of the frame will do, torn or not.
+Task<Result<bool>> SessionCore::scan(ObjectPtr& object, Translation seen, Deadline deadline) {
+  ++stats_.scans;
+  const SlotShape shape = map_->shape_of(object);
+  const auto frame = map_->in_frame(seen.entry.frame(), 0, shape.frame_bytes);
+  if (!seen.entry.valid() || seen.entry.size_class() != object.size_class() || !frame) co_return false;
+  const Scratch copy = scratch_.take(shape.frame_bytes);
+  const auto piece = fabric::LocalPiece::of(copy.bytes());
+  fabric::WorkRequest request{.op = fabric::Op::kRead, .local = {&piece, 1}, .remote = *frame};
+  const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, {&request, 1}, deadline);
+  if (!fetched) co_return std::unexpected(fetched.error());
+  for (std::uint32_t slot = 0; slot < shape.slots; ++slot) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, copy.bytes().data() + std::uint64_t{slot} * shape.slot_bytes, sizeof bits);
+    if (!HeaderWord(bits).names(object.home(), object.id())) continue;
+    object = object.with_slot(slot);
+    co_return true;
+  }
+  co_return false;
+}
+
+namespace {
+
+struct BatchedRead {
+  BatchedRead(ReadItem& of, const NodeMap& map, Translations& translations, ScratchPool& scratch)
+      : item(of), machine(map, translations, scratch, of.object, of.out) {}
+  ReadItem& item;
+  OneSidedRead machine;
+  Need need = Need::kFetch;
+};
+
+}  // namespace
+
+// Rounds: everything that is to be fetched leaves with one doorbell. What needs more
+// than fetches is rare, and goes on alone afterwards.
+Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline deadline) {
+  deadline = or_default(deadline);
+  std::vector<std::unique_ptr<BatchedRead>> reads;
+  for (ReadItem& item : items) {
+    if (const auto version = try_near(item.object, item.out)) {
+      item.result = *version;
+      continue;
+    }
+    const Result<void> good = map_->check(item.object, item.out.size());
+    if (!good) {
+      item.result = std::unexpected(good.error());
+    } else if (must_ask_for(item.out.size())) {
+      item.result = co_await read(item.object, item.out, deadline);
+    } else {
+      reads.push_back(std::make_unique<BatchedRead>(item, *map_, translations_, scratch_));
+      reads.back()->need = reads.back()->machine.begin(clock().now());
+    }
+  }
+  std::vector<fabric::WorkRequest> requests;
+  constexpr int kRounds = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    requests.clear();
+    for (const auto& one : reads) {
+      if (one->need != Need::kFetch) continue;
+      const auto wanted = one->machine.requests();
+      requests.insert(requests.end(), wanted.begin(), wanted.end());
+    }
+    if (requests.empty()) break;
+    const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, requests, deadline);
+    const Instant now = clock().now();
+    for (const auto& one : reads) {
+      if (one->need == Need::kFetch) one->need = fetched ? one->machine.judge(now) : one->machine.begin(now);
+    }
+    if (!fetched) break;  // Each finds out by itself what is wrong.
+  }
+  for (const auto& one : reads) {
+    one->item.result = co_await run(one->machine, one->need, one->item.object, deadline);
+    stats_.retries += one->machine.retries();
+  }
+  if (!reads.empty() && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+}
+
+}  // namespace yonder::client::internal

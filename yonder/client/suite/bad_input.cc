@@ -1,0 +1,202 @@
+// What clients can do wrong, on every provider: clear errors, nothing else touched.
+#include "yonder/base/prng.h"
+#include "yonder/client/suite/bed.h"
+#include "yonder/testing/seed.h"
+
+namespace yonder::client::suite {
+namespace {
+
+using node::BlockId;
+using node::NodeId;
+using node::ObjectId;
+
+bool is_refusal(const Error& error) {
+  return error == ErrorCode::kNoSuchObject || error == ErrorCode::kInvalidArgument ||
+         error == ErrorCode::kForeignPointer || error == ErrorCode::kOutOfBounds;
+}
+
+// All that can be tried with a pointer that names nothing.
+void expect_refused(Session& session, ObjectPtr object, ErrorCode code) {
+  std::vector<std::byte> bytes(8);
+  EXPECT_EQ(session.read(object, bytes).error(), code);
+  EXPECT_EQ(session.direct_read(object, bytes).error(), code);
+  EXPECT_EQ(session.scan_read(object, bytes).error(), code);
+  EXPECT_EQ(session.write(object, bytes).error(), code);
+  EXPECT_EQ(session.write_if_version(object, ObjectVersion(1), bytes).error(), code);
+  EXPECT_EQ(session.find(object).error(), code);
+  EXPECT_EQ(session.release_ptr(object).error(), code);
+  EXPECT_EQ(session.free(object).error(), code);
+}
+
+TEST_P(ObjectSuite, AFreedPointerNamesNothing) {
+  serve();
+  const auto session = connect();
+  const ObjectPtr object = session->alloc(100).value();
+  ASSERT_TRUE(session->free(object));
+  expect_refused(*session, object, ErrorCode::kNoSuchObject);
+  // Nor does it when its slot has a new inhabitant.
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(session->alloc(100));
+  expect_refused(*session, object, ErrorCode::kNoSuchObject);
+}
+
+TEST_P(ObjectSuite, AFreedLargeObjectNamesNothing) {
+  serve();
+  const auto session = connect();
+  const ObjectPtr object = session->alloc(3 << 20).value();
+  ASSERT_TRUE(session->free(object));
+  expect_refused(*session, object, ErrorCode::kNoSuchObject);
+}
+
+TEST_P(ObjectSuite, NullForeignAndForgedPointersAreRefused) {
+  serve();
+  const auto session = connect();
+  expect_refused(*session, ObjectPtr(), ErrorCode::kInvalidArgument);
+  const ObjectPtr object = session->alloc(100).value();
+  const ObjectPtr::Fields fields{.home = object.home(),
+                                 .id = object.id(),
+                                 .slot = object.slot(),
+                                 .size = object.size(),
+                                 .size_class = object.size_class(),
+                                 .node = object.node()};
+  auto foreign = fields;
+  foreign.node = NodeId(8);
+  expect_refused(*session, ObjectPtr(foreign), ErrorCode::kForeignPointer);
+  auto other_id = fields;
+  other_id.id = ObjectId(static_cast<std::uint16_t>(object.id().value() ^ 0x8000));
+  expect_refused(*session, ObjectPtr(other_id), ErrorCode::kNoSuchObject);
+  auto other_block = fields;
+  other_block.home = BlockId((1 << 26) - 1);
+  expect_refused(*session, ObjectPtr(other_block), ErrorCode::kNoSuchObject);
+  auto other_class = fields;
+  other_class.size_class = static_cast<std::uint8_t>(object.size_class() + 1);
+  expect_refused(*session, ObjectPtr(other_class), ErrorCode::kNoSuchObject);
+  auto span = fields;
+  span.size_class = node::kSpanClass;
+  expect_refused(*session, ObjectPtr(span), ErrorCode::kNoSuchObject);
+  auto no_class = fields;
+  no_class.size_class = 254;
+  expect_refused(*session, ObjectPtr(no_class), ErrorCode::kNoSuchObject);
+  auto larger = fields;
+  larger.size = 5000;
+  expect_refused(*session, ObjectPtr(larger), ErrorCode::kNoSuchObject);
+  // A wrong hint is no lie about the identity: the object is found.
+  ObjectPtr wrong_hint = object.with_slot((1 << 18) - 1);
+  std::vector<std::byte> bytes(100);
+  EXPECT_TRUE(session->direct_read(wrong_hint, bytes));
+  EXPECT_EQ(wrong_hint.slot(), object.slot());
+}
+
+TEST_P(ObjectSuite, RandomPointersAreRefusedAndTouchNothing) {
+  serve();
+  const auto session = connect();
+  Prng random(testing::test_seed());
+  std::vector<ObjectPtr> objects;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    objects.push_back(session->alloc(64).value());
+    ASSERT_TRUE(session->write(objects.back(), pattern(64, i + 1)));
+  }
+  std::vector<std::byte> bytes(64);
+  for (int i = 0; i < 300; ++i) {
+    ObjectPtr object = ObjectPtr::from_words(random(), random());
+    // Half of them plausible: of this node, a class that exists, a block that does.
+    if (i % 2 == 0) {
+      const ObjectPtr& real = objects[random.below(objects.size())];
+      object = ObjectPtr({.home = BlockId(static_cast<std::uint32_t>(real.home().value() + random.below(3))),
+                          .id = ObjectId(static_cast<std::uint16_t>(random.below(65536))),
+                          .slot = static_cast<std::uint32_t>(random.below(64)),
+                          .size = 64,
+                          .size_class = real.size_class(),
+                          .node = real.node()});
+      bool exists = false;
+      for (const ObjectPtr other : objects) exists = exists || same_object(object, other);
+      if (exists) continue;
+    }
+    for (const Result<ObjectVersion>& result :
+         {session->direct_read(object, bytes), session->read(object, bytes), session->write(object, bytes)}) {
+      ASSERT_FALSE(result);
+      EXPECT_TRUE(is_refusal(result.error())) << result.error();
+    }
+    const auto freed = session->free(object);
+    ASSERT_FALSE(freed);
+    EXPECT_TRUE(is_refusal(freed.error())) << freed.error();
+  }
+  for (std::uint64_t i = 0; i < objects.size(); ++i) {
+    ASSERT_TRUE(session->direct_read(objects[i], bytes));
+    EXPECT_EQ(number_in(bytes), i + 1);
+  }
+}
+
+TEST_P(ObjectSuite, SizesOutOfRangeAreRefused) {
+  serve();
+  const auto session = connect();
+  EXPECT_EQ(session->alloc(0).error(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(session->alloc((64 << 20) + 1).error(), ErrorCode::kInvalidArgument);
+  ObjectPtr object = session->alloc(100).value();
+  std::vector<std::byte> more(101);
+  EXPECT_EQ(session->read(object, more).error(), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(session->direct_read(object, more).error(), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(session->write(object, more).error(), ErrorCode::kOutOfBounds);
+  std::vector<std::byte> much_more(100'000);
+  EXPECT_EQ(session->read(object, much_more).error(), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(session->write(object, much_more).error(), ErrorCode::kOutOfBounds);
+  EXPECT_TRUE(session->write(object, {})) << "nothing is a prefix of everything";
+  EXPECT_TRUE(session->direct_read(object, {}));
+  EXPECT_TRUE(session->read(object, {}));
+}
+
+TEST_P(ObjectSuite, ANodeAtItsLimitSaysSoAndGoesOn) {
+  options.heap.limit = Bytes(2 << 20);
+  serve();
+  const auto session = connect();
+  std::vector<ObjectPtr> objects;
+  for (;;) {
+    const auto object = session->alloc(20'000);
+    if (!object) {
+      EXPECT_EQ(object.error(), ErrorCode::kOutOfMemory);
+      break;
+    }
+    objects.push_back(*object);
+    ASSERT_LT(objects.size(), 1000u);
+  }
+  ASSERT_FALSE(objects.empty());
+  EXPECT_EQ(session->alloc(64 << 20).error(), ErrorCode::kOutOfMemory);
+  std::vector<std::byte> bytes(20'000);
+  EXPECT_TRUE(session->direct_read(objects.front(), bytes));
+  EXPECT_TRUE(session->write(objects.back(), bytes));
+  for (const ObjectPtr object : objects) EXPECT_TRUE(session->free(object));
+  EXPECT_TRUE(session->alloc(20'000));
+}
+
+TEST_P(ObjectSuite, AStoppedNodeSaysSo) {
+  serve();
+  const auto session = connect({.timeout = std::chrono::milliseconds(300)});
+  ObjectPtr object = session->alloc(100).value();
+  std::vector<std::byte> bytes(100);
+  ASSERT_TRUE(session->direct_read(object, bytes));
+  const Deadline soon = Deadline::after(session->clock(), std::chrono::seconds(5));
+  if (is_virtual()) {
+    server_->begin_stop();
+    EXPECT_TRUE(scheduler_->run(soon));
+  } else {
+    EXPECT_TRUE(server_->stop(soon));
+  }
+  EXPECT_TRUE(server_->stopped());
+  EXPECT_FALSE(session->alloc(10));
+  EXPECT_FALSE(session->write(object, bytes));
+  // A one-sided reader notices when the memory goes, at the latest.
+  server_.reset();
+  EXPECT_FALSE(session->direct_read(object, bytes));
+}
+
+TEST_P(ObjectSuite, AClosedSessionSaysSo) {
+  serve();
+  const auto session = connect();
+  ObjectPtr object = session->alloc(100).value();
+  session->close();
+  std::vector<std::byte> bytes(100);
+  EXPECT_EQ(session->alloc(1).error(), ErrorCode::kClosed);
+  EXPECT_EQ(session->direct_read(object, bytes).error(), ErrorCode::kClosed);
+}
+
+}  // namespace
+}  // namespace yonder::client::suite

@@ -1,0 +1,63 @@
+#pragma once
+// The test bed of the object API: a node and sessions to it, on some provider. One
+// suite runs unchanged on all of them; what differs is here.
+//
+// Concurrency: the test's thread, unless a function says more.
+// Lifetime: sessions go before the bed.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "yonder/client/session.h"
+#include "yonder/client/suite/pattern.h"
+#include "yonder/fabric/fabric.h"
+#include "yonder/fabric/scheduler.h"
+#include "yonder/node/server.h"
+
+namespace yonder::client::suite {
+
+// What a provider brings.
+class Place {
+ public:
+  virtual ~Place() = default;
+  virtual fabric::Fabric& server_fabric() = 0;
+  virtual fabric::Fabric& client_fabric() = 0;
+  virtual std::string listen_address() = 0;
+};
+
+struct Provider {
+  const char* name;
+  std::unique_ptr<Place> (*make)();
+  node::Validator validator;
+  bool use_windows = true;
+};
+
+inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }
+inline void PrintTo(const Provider& provider, std::ostream* out) { *out << provider.name; }
+
+class ObjectSuite : public ::testing::TestWithParam<Provider> {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // Starts the node with `options`, once per test. In virtual time it is driven by
+  // the scheduler of the first session.
+  void serve();
+  // A connected session. In virtual time all share one queue and scheduler.
+  std::unique_ptr<Session> connect(SessionOptions session = {});
+  bool is_virtual() const;
+
+  // Objects of `bytes` of which all but every `keep`th are freed: something to compact.
+  std::vector<ObjectPtr> thin_out(Session& session, std::size_t count, std::uint32_t bytes, std::size_t keep);
+
+  node::NodeOptions options;
+  std::unique_ptr<Place> place_;
+  std::unique_ptr<fabric::CompletionQueue> queue_;  // In virtual time.
+  std::unique_ptr<fabric::Scheduler> scheduler_;
+  std::unique_ptr<node::Server> server_;
+};
+
+}  // namespace yonder::client::suite

@@ -1,0 +1,320 @@
+// Sessions that read and write the same objects, one-sided and through the node,
+// while a compactor never stops; their histories go through the checker.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "yonder/base/prng.h"
+#include "yonder/client/session.h"
+#include "yonder/client/suite/pattern.h"
+#include "yonder/fabric/shm/shm.h"
+#include "yonder/fabric/tcp/tcp.h"
+#include "yonder/node/server.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/testing/history.h"
+#include "yonder/testing/seed.h"
+
+namespace yonder::client::suite {
+namespace {
+
+using ::yonder::testing::HistoryCall;
+using ::yonder::testing::HistoryEvent;
+
+const os::SteadyClock kClock;
+std::int64_t now_ns() { return kClock.now().ns(); }
+
+// A place whose object sessions read, write and now and then replace by a new one.
+class Cell {
+ public:
+  struct Content {
+    ObjectPtr object;
+    std::uint64_t name = 0;  // In the history.
+  };
+  Content get() const {
+    const std::lock_guard lock(mutex_);
+    return content_;
+  }
+  Content exchange(const Content& next) {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(content_, next);
+  }
+  // The pointer was corrected; unless the object was replaced meanwhile.
+  void correct(const Content& corrected) {
+    const std::lock_guard lock(mutex_);
+    if (content_.name == corrected.name) content_ = corrected;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Content content_;
+};
+
+struct Plan {
+  std::unique_ptr<fabric::Fabric> (*open)();
+  std::string address;
+  node::Validator validator = node::Validator::kReread;
+  bool use_windows = true;
+  Correction correction = Correction::kRpc;
+  std::size_t cells = 1024;
+  std::uint32_t bytes = 40;
+  int workers = 2;
+  std::uint64_t operations = 100'000;  // of all workers, recorded
+  std::uint64_t writes_percent = 12;
+};
+
+class Stress {
+ public:
+  explicit Stress(const Plan& plan)
+      : plan_(plan), cells_(plan.cells), random_(::yonder::testing::test_seed()), fabric_(plan.open()) {
+    node::NodeOptions options;
+    options.ports = {{.fabric = fabric_.get(), .address = plan.address}};
+    options.heap.limit = Bytes(64 << 20);
+    options.heap.seed = ::yonder::testing::test_seed() | 1;
+    options.validator = plan.validator;
+    options.compaction.automatic = false;
+    server_ = node::Server::create(options).value();
+    size_class_ = server_->heap().classes().class_for(plan.bytes);
+    const auto clients = plan.open();
+    const auto session = connect(*clients);
+    for (Cell& cell : cells_) renew(*session, cell, history_);
+  }
+
+  void run() {
+    std::vector<std::thread> workers;
+    for (int i = 0; i < plan_.workers; ++i)
+      workers.emplace_back([this, random = random_.split()] { work(random); });
+    std::thread compactor([this] { compact(); });
+    for (std::thread& worker : workers) worker.join();
+    stop_.store(true);
+    compactor.join();
+    EXPECT_TRUE(server_->stop(Deadline::after(kClock, std::chrono::seconds(10))));
+    for (std::size_t i = 0; i < server_->heap().classes().count(); ++i)
+      server_->heap().compactor().stop(static_cast<std::uint8_t>(i));
+    server_->heap().check_invariants();
+  }
+
+  const std::vector<HistoryEvent>& history() const { return history_; }
+  const SessionStats& reads() const { return reads_; }
+  node::CompactionCounters counters() { return server_->heap().compactor().counters(); }
+
+ private:
+  std::unique_ptr<Session> connect(fabric::Fabric& fabric) {
+    return Session::connect(fabric, {.address = server_->address(),
+                                     .correction = plan_.correction,
+                                     .timeout = std::chrono::seconds(30),
+                                     .use_windows = plan_.use_windows})
+        .value();
+  }
+
+  void renew(Session& session, Cell& cell, std::vector<HistoryEvent>& history) {
+    Cell::Content next{.object = session.alloc(plan_.bytes).value(), .name = next_number_.fetch_add(1)};
+    write(session, next, history);
+    const Cell::Content old = cell.exchange(next);
+    if (!old.object) return;
+    HistoryEvent event{.object = old.name, .call = HistoryCall::kEnd, .begin_ns = now_ns()};
+    EXPECT_TRUE(session.free(old.object));
+    event.end_ns = now_ns();
+    history.push_back(event);
+  }
+
+  void write(Session& session, Cell::Content& content, std::vector<HistoryEvent>& history) {
+    const std::uint64_t number = next_number_.fetch_add(1);
+    const std::vector<std::byte> value = pattern(plan_.bytes, number);
+    HistoryEvent event{
+        .object = content.name, .call = HistoryCall::kWrite, .begin_ns = now_ns(), .fingerprint = number};
+    const auto version = session.write(content.object, value);
+    event.end_ns = now_ns();
+    finish(event, version, history);
+  }
+
+  void read(Session& session, Cell::Content& content, bool direct, std::vector<HistoryEvent>& history) {
+    std::vector<std::byte> value(plan_.bytes);
+    HistoryEvent event{.object = content.name, .call = HistoryCall::kRead, .begin_ns = now_ns()};
+    const auto version =
+        direct ? session.direct_read(content.object, value) : session.read(content.object, value);
+    event.end_ns = now_ns();
+    event.fingerprint = number_in(value);
+    finish(event, version, history);
+  }
+
+  static void finish(HistoryEvent event, const Result<ObjectVersion>& version,
+                     std::vector<HistoryEvent>& history) {
+    if (version) {
+      event.version = version->value();
+    } else {
+      EXPECT_EQ(version.error(), ErrorCode::kNoSuchObject);
+      event.failed = true;
+    }
+    history.push_back(event);
+  }
+
+  void work(Prng random) {
+    const auto fabric = plan_.open();
+    const auto session = connect(*fabric);
+    std::vector<HistoryEvent> history;
+    std::vector<ObjectPtr> mine;
+    const std::uint64_t share = plan_.operations / static_cast<std::uint64_t>(plan_.workers);
+    while (history.size() < share) {
+      Cell& cell = cells_[random.below(cells_.size())];
+      Cell::Content content = cell.get();
+      const std::uint64_t dice = random.below(1000);
+      if (dice < 8) {
+        renew(*session, cell, history);
+      } else if (dice < 10) {
+        scatter(*session, random, mine);
+      } else if (dice < 10 + 10 * plan_.writes_percent) {
+        write(*session, content, history);
+      } else {
+        read(*session, content, dice < 980, history);
+      }
+      cell.correct(content);
+    }
+    const std::lock_guard lock(mutex_);
+    history_.insert(history_.end(), history.begin(), history.end());
+    reads_.direct_reads += session->stats().direct_reads;
+    reads_.near_reads += session->stats().near_reads;
+    reads_.retries += session->stats().retries;
+    reads_.corrections += session->stats().corrections;
+    reads_.scans += session->stats().scans;
+  }
+
+  // Allocates neighbours of the cells and frees most of them, so that there is
+  // always something to compact and slots are reused all the time.
+  void scatter(Session& session, Prng& random, std::vector<ObjectPtr>& mine) {
+    std::vector<AllocItem> items(100, AllocItem{.bytes = plan_.bytes});
+    session.alloc_many(items);
+    for (const AllocItem& item : items) mine.push_back(item.result.value());
+    std::vector<FreeItem> gone;
+    for (std::size_t i = mine.size(); i-- > 0;) {
+      if (!random.chance(0.8)) continue;
+      std::swap(mine[i], mine.back());
+      gone.push_back({.object = mine.back()});
+      mine.pop_back();
+    }
+    session.free_many(gone);
+    for (const FreeItem& item : gone) EXPECT_TRUE(item.result) << item.result.error();
+  }
+
+  void compact() {
+    Prng random(::yonder::testing::test_seed() + 2);
+    while (!stop_.load()) {
+      server_->heap().compactor().slice(size_class_,
+                                        {.blocks = static_cast<std::uint32_t>(1 + random.below(30))});
+      server_->heap().reclaim();
+      if (random.below(4) == 0) std::this_thread::yield();
+    }
+  }
+
+  const Plan plan_;
+  std::vector<Cell> cells_;
+  Prng random_;
+  std::unique_ptr<fabric::Fabric> fabric_;
+  std::unique_ptr<node::Server> server_;
+  std::uint8_t size_class_ = 0;
+  std::atomic<std::uint64_t> next_number_{1};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::vector<HistoryEvent> history_;
+  SessionStats reads_;
+};
+
+constexpr bool kSlow =
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+    true;
+#else
+    false;
+#endif
+#else
+    false;
+#endif
+
+void run_and_check(Plan plan) {
+  if (kSlow) plan.operations /= 10;
+  Stress stress(plan);
+  stress.run();
+  EXPECT_GE(stress.history().size(), plan.operations);
+  EXPECT_GT(stress.counters().objects_moved, 0u) << "there was something to survive";
+  EXPECT_GT(stress.reads().direct_reads, 0u);
+  EXPECT_EQ(stress.reads().near_reads > 0, plan.use_windows && plan.address.starts_with("shm"));
+  const auto property = [](const char* name, std::uint64_t value) {
+    ::testing::Test::RecordProperty(name, std::to_string(value));
+  };
+  property("objects_moved", stress.counters().objects_moved);
+  property("direct_reads", stress.reads().direct_reads);
+  property("near_reads", stress.reads().near_reads);
+  property("retries", stress.reads().retries);
+  property("corrections", stress.reads().corrections);
+  property("scans", stress.reads().scans);
+  const auto violation = ::yonder::testing::find_violation(stress.history());
+  EXPECT_FALSE(violation) << *violation;
+}
+
+std::unique_ptr<fabric::Fabric> open_shm() { return fabric::shm::open({}).value(); }
+std::unique_ptr<fabric::Fabric> open_tcp() { return fabric::tcp::open().value(); }
+
+std::string shm_address(const char* options = "?inprocess=off") {
+  static std::atomic<unsigned> next{0};
+  return "shm:object-history-" + std::to_string(::getpid()) + "-" + std::to_string(next++) + options;
+}
+
+TEST(ObjectHistory, AMillionOperationsOverSharedMemoryAreLinearizable) {
+  run_and_check({.open = open_shm, .address = shm_address(), .operations = 1'000'000, .writes_percent = 10});
+}
+TEST(ObjectHistory, FewObjectsAreFoughtOver) {
+  run_and_check({.open = open_shm,
+                 .address = shm_address(),
+                 .correction = Correction::kScan,
+                 .cells = 8,
+                 .bytes = 200,
+                 .operations = 100'000,
+                 .writes_percent = 30});
+}
+TEST(ObjectHistory, InOneProcess) {
+  run_and_check({.open = open_shm, .address = shm_address(""), .operations = 100'000});
+}
+TEST(ObjectHistory, ByRequestsAndWithChecksums) {
+  run_and_check({.open = open_shm,
+                 .address = shm_address(),
+                 .validator = node::Validator::kChecksum,
+                 .use_windows = false,
+                 .bytes = 300,
+                 .operations = 100'000});
+}
+TEST(ObjectHistory, ByRequestsAndWithTwoLooksAtTheHeader) {
+  run_and_check({.open = open_shm,
+                 .address = shm_address(),
+                 .use_windows = false,
+                 .cells = 64,
+                 .bytes = 300,
+                 .operations = 100'000,
+                 .writes_percent = 30});
+}
+TEST(ObjectHistory, OverTcpWithChecksums) {
+  run_and_check({.open = open_tcp,
+                 .address = "tcp://127.0.0.1:0",
+                 .validator = node::Validator::kChecksum,
+                 .correction = Correction::kScan,
+                 .cells = 256,
+                 .bytes = 200,
+                 .operations = 40'000,
+                 .writes_percent = 25});
+}
+TEST(ObjectHistory, OverTcpWithTwoLooksAtTheHeader) {
+  run_and_check({.open = open_tcp,
+                 .address = "tcp://127.0.0.1:0",
+                 .cells = 64,
+                 .bytes = 200,
+                 .operations = 40'000,
+                 .writes_percent = 25});
+}
+
+}  // namespace
+}  // namespace yonder::client::suite

@@ -1,0 +1,89 @@
+#pragma once
+// Port: a node as the clients of one fabric see it.
+//
+// It registers the node's memory with the fabric, read-only, and answers the
+// methods of protocol.h. Handlers run inline on the pollers: each is a few hundred
+// nanoseconds of work on the heap and waits for nothing but the copy of one object.
+//
+// Concurrency: add_superblock() from any thread, also while handlers run; the rest
+// by whoever owns the server. Lifetime: the fabric outlives it; heap and lanes
+// outlive its rpc server (close() ends that first), regions go before their memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yonder/base/result.h"
+#include "yonder/fabric/fabric.h"
+#include "yonder/node/heap.h"
+#include "yonder/node/internal/lanes.h"
+#include "yonder/node/internal/node_metrics.h"
+#include "yonder/node/internal/stages.h"
+#include "yonder/node/protocol.h"
+#include "yonder/node/server.h"
+#include "yonder/rpc/server.h"
+#include "yonder/sync/mutex.h"
+
+namespace yonder::node::internal {
+
+class Port {
+ public:
+  Port(const PortOptions& port, const NodeOptions& options, const NodeMetrics& metrics);
+  ~Port();
+
+  // Registers a superblock; before any frame of it is used.
+  Result<void> add_superblock(const Superblock& superblock);
+  void drop_last_superblock();
+  // Registers the block table, listens, and serves.
+  Result<void> open(Heap& heap, Lanes& lanes);
+  // Ends serving and revokes the regions. Idempotent.
+  void close();
+
+  rpc::Server& server() { return *server_; }
+  const rpc::Server& server() const { return *server_; }
+  bool is_open() const { return server_ != nullptr; }
+  Stages& stages() { return stages_; }
+  const Stages& stages() const { return stages_; }
+
+ private:
+  Result<rpc::ServerOptions> server_options() const;
+  void add_handlers();
+  void add_object_handlers();
+  void add_stage_handlers();
+
+  protocol::NodeDescription describe(std::uint64_t first_superblock) const;
+
+  // One operation each: what the method answers. Shared by requests and batches.
+  Result<protocol::PointerMessage> alloc(HeapThread& thread, const protocol::AllocRequest& request) const;
+  Result<rpc::Empty> free(HeapThread& thread, const protocol::PointerMessage& request) const;
+  Result<protocol::PointerMessage> release(HeapThread& thread, const protocol::PointerMessage& request) const;
+  Result<protocol::PlaceAnswer> write(HeapThread& thread, const protocol::WriteRequest& request) const;
+  // Writes place and bytes to `out` and returns how many; kMessageTooLong.
+  Result<std::size_t> read(HeapThread& thread, const protocol::ReadRequest& request,
+                           std::span<std::byte> out) const;
+  // One item of a batch.
+  Result<std::size_t> run_item(HeapThread& thread, protocol::Item kind, std::span<const std::byte> request,
+                               std::span<std::byte> out) const;
+  // The whole batch; kBadRequest, kMessageTooLong (items before it are executed).
+  Result<std::size_t> run_batch(HeapThread& thread, std::span<const std::byte> request,
+                                std::span<std::byte> out) const;
+
+  fabric::Fabric& fabric_;
+  const PortOptions port_;
+  const NodeOptions& options_;
+  const NodeMetrics& metrics_;
+  Heap* heap_ = nullptr;
+  Lanes* lanes_ = nullptr;
+  Stages stages_;
+  fabric::Region table_;
+
+  mutable sync::Mutex mutex_;
+  std::vector<fabric::Region> superblocks_ YONDER_GUARDED_BY(mutex_);
+
+  std::unique_ptr<rpc::Server> server_;
+};
+
+}  // namespace yonder::node::internal
