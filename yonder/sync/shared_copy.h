@@ -65,6 +65,20 @@ inline bool is_word_copy(const void* a, const void* b, std::size_t bytes) {
   return ((reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | bytes) & 7) == 0;
 }
 
+// Whole words: is_word_copy() holds. Little is copied here, because a call of
+// memcpy costs as much as the copy.
+inline void copy_whole_words(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if !defined(YONDER_SHARED_COPY_HIDDEN)
+  if (bytes <= 128) [[likely]] {
+    std::size_t at = 0;
+    for (; at + 16 <= bytes; at += 16) std::memcpy(to + at, from + at, 16);
+    if (at != bytes) std::memcpy(to + at, from + at, 8);
+    return;
+  }
+#endif
+  shared_copy(to, from, bytes);
+}
+
 template <bool kLoad>
 void copy_by_words(std::byte* shared, std::byte* local, std::size_t bytes) {
   const auto move = [&](std::size_t count) {
@@ -99,7 +113,7 @@ void copy_by_words(std::byte* shared, std::byte* local, std::size_t bytes) {
 // From shared to private memory.
 inline void load_words(std::byte* local, const std::byte* shared, std::size_t bytes) {
   if (internal::is_word_copy(local, shared, bytes)) [[likely]] {
-    shared_copy(local, shared, bytes);
+    internal::copy_whole_words(local, shared, bytes);
   } else {
     internal::copy_by_words<true>(const_cast<std::byte*>(shared), local, bytes);
   }
@@ -108,7 +122,7 @@ inline void load_words(std::byte* local, const std::byte* shared, std::size_t by
 // From private to shared memory.
 inline void store_words(std::byte* shared, const std::byte* local, std::size_t bytes) {
   if (internal::is_word_copy(local, shared, bytes)) [[likely]] {
-    shared_copy(shared, local, bytes);
+    internal::copy_whole_words(shared, local, bytes);
   } else {
     internal::copy_by_words<false>(shared, const_cast<std::byte*>(local), bytes);
   }

@@ -13,6 +13,9 @@ constexpr std::uint64_t kChunkStride = sizeof(ChunkHeader) + kChunkBytes;
 constexpr ChunkHeader kFullChunk{.length = kChunkBytes};
 constexpr ChunkHeader kAbort{.status = static_cast<std::uint16_t>(ErrorCode::kDeadlineExceeded)};
 
+// The first word of a reply that brings what a read asked for.
+constexpr std::uint64_t kReadReply = reply_kind(static_cast<std::uint8_t>(Op::kRead), ErrorCode::kOk);
+
 // From here on a read is worth receiving in place instead of through the buffer.
 constexpr std::uint32_t kLongRead = 32 * 1024;
 // What may then be read beyond the place: the next headers, little payload.
@@ -66,8 +69,12 @@ Result<bool> InitiatorStream::flush() {
     gather(parts);
     if (parts.is_empty()) break;
     YONDER_TRY(count, transport_->send(parts.parts()));
-    advance_sent(count);
     worked |= count != 0;
+    if (count == parts.bytes() && !parts.is_full()) {  // As nearly always.
+      all_sent();
+      break;
+    }
+    advance_sent(count);
     if (count < parts.bytes()) return worked;
   }
   if (transport_->unsent()) YONDER_TRY_VOID(transport_->flush());
@@ -122,6 +129,13 @@ void InitiatorStream::gather_chunks(Gather& out, std::uint32_t sequence, std::ui
   }
 }
 
+void InitiatorStream::all_sent() {
+  spill_.clear();
+  spill_sent_ = 0;
+  send_ = head_;
+  send_offset_ = 0;
+}
+
 void InitiatorStream::advance_sent(std::size_t count) {
   const std::size_t spilled = std::min(count, spill_.size() - spill_sent_);
   spill_sent_ += spilled;
@@ -139,7 +153,6 @@ void InitiatorStream::advance_sent(std::size_t count) {
     }
     left -= rest;
     send_offset_ = 0;
-    if (s.state == State::kQueued) s.state = State::kSent;
     ++send_;
   }
 }
@@ -209,6 +222,7 @@ Result<bool> InitiatorStream::receive() {
 // Flattened: what happens for every reply happens without calls.
 [[gnu::flatten]] Result<void> InitiatorStream::consume(std::span<const std::byte> input) {
   for (;;) {
+    if (!parser_.mid_frame()) take_short_reads(input);
     switch (parser_.next(input)) {
       case FrameParser::Event::kNeedMore:
         return {};
@@ -233,11 +247,33 @@ Result<bool> InitiatorStream::receive() {
   }
 }
 
+// What most streams consist of: whole replies, each to the oldest request, which
+// read a little into one piece. Whatever is not exactly that, malformed bytes
+// included, is left to the parser.
+void InitiatorStream::take_short_reads(std::span<const std::byte>& input) {
+  while (tail_ != send_ && input.size() > sizeof(ReplyHeader)) {
+    std::uint64_t kind = 0;
+    std::uint64_t which = 0;
+    std::memcpy(&kind, input.data(), sizeof kind);
+    std::memcpy(&which, input.data() + sizeof kind, sizeof which);
+    Slot& s = slot(tail_);
+    const bool expected = kind == kReadReply && which == (std::uint64_t{s.length} << 32 | tail_) &&
+                          s.op == Op::kRead && s.state == State::kOpen && s.piece_count == 1 &&
+                          s.length <= kChunkBytes;
+    if (!expected || input.size() - sizeof(ReplyHeader) < s.length) return;
+    copy_payload(s.piece.data, input.data() + sizeof(ReplyHeader), s.length);
+    input = input.subspan(sizeof(ReplyHeader) + s.length);
+    complete(s, ErrorCode::kOk, 0, s.length);
+    s.state = State::kRetired;
+    ++tail_;
+  }
+}
+
 Result<void> InitiatorStream::begin_reply() {
   const ReplyHeader& reply = parser_.reply();
   if (reply.id - tail_ >= send_ - tail_) return malformed("a reply to no request", reply.id);
   const Slot& s = slot(reply.id);
-  const bool is_awaited = s.state == State::kSent || s.state == State::kGivenUp;
+  const bool is_awaited = s.state != State::kRetired;
   if (!is_awaited || s.op != reply.operation()) return malformed("a reply to another request", reply.id);
   if (reply.has_payload() && reply.length != s.length)
     return malformed("a reply of another length", reply.length);
@@ -254,7 +290,7 @@ bool InitiatorStream::retire_before(std::uint32_t sequence) {
     Slot& s = slot(i);
     if (s.state == State::kRetired) continue;
     if (!has(s.flags, RequestFlags::kUnsignalled)) return false;
-    if (s.state == State::kSent) complete(s, ErrorCode::kOk, 0, 0);
+    if (s.state == State::kOpen) complete(s, ErrorCode::kOk, 0, 0);
     s.state = State::kRetired;
   }
   return true;
@@ -279,7 +315,7 @@ void InitiatorStream::place(std::span<const std::byte> bytes) {
 
 void InitiatorStream::end_reply(ErrorCode status) {
   Slot& s = slot(reply_slot_);
-  if (s.state == State::kSent) {
+  if (s.state == State::kOpen) {
     const std::uint32_t length = is_atomic(s.op) ? 8 : s.length;
     complete(s, status, parser_.reply().value, status == ErrorCode::kOk ? length : 0);
   }

@@ -21,7 +21,8 @@ InitiatorStream::InitiatorStream(const Options& options, Account& account, Finis
       finished_(finished),
       mask_(ring_mask(options.limits.depth)),
       slots_(std::size_t{mask_} + 1),
-      headers_(slots_.size()),
+      headers_(slots_.size(),
+               {.tenant = options.identity.tenant.value(), .epoch = options.identity.epoch.value()}),
       pieces_(std::make_unique_for_overwrite<LocalPiece[]>(slots_.size() * kMaxPieces)),
       inlined_(std::make_unique_for_overwrite<std::byte[]>(slots_.size() * options.limits.max_inline)),
       input_(std::make_unique_for_overwrite<std::byte[]>(kInputBytes)) {}
@@ -32,13 +33,16 @@ void InitiatorStream::attach(std::unique_ptr<Transport> transport) { transport_ 
 [[gnu::flatten]] InitiatorStream::Posted InitiatorStream::post(std::span<const WorkRequest> requests,
                                                                Instant now) {
   Posted posted;
+  if (head_ == tail_) tail_ = send_ = head_ = (head_ + mask_) & ~mask_;
+  const Instant usual_deadline = now + options_.default_timeout;
   for (const WorkRequest& request : requests) {
     if (account_.requests == account_.depth) break;
-    if (head_ - tail_ == slots_.size()) {  // I3
+    if (head_ - tail_ > mask_) {  // I3
       posted.sent = fail(ErrorCode::kPeerTooSlow, "the peer answers nothing", head_ - tail_);
       return posted;
     }
-    take(request, now);
+    const bool is_usual = request.deadline.is_default();
+    take(request, now, is_usual ? usual_deadline : request.deadline.instant());
     ++posted.count;
   }
   if (transport_ == nullptr) return posted;
@@ -46,33 +50,27 @@ void InitiatorStream::attach(std::unique_ptr<Transport> transport) { transport_ 
   return posted;
 }
 
-void InitiatorStream::take(const WorkRequest& request, Instant now) {
+void InitiatorStream::take(const WorkRequest& request, Instant now, Instant deadline) {
   ++account_.requests;
   const ErrorCode refused = check_request(request, options_.limits);
   if (refused != ErrorCode::kOk) {
     return complete({.user_data = request.user_data, .op = request.op, .flags = request.flags}, refused, 0,
                     0);
   }
-  fill(request, now);
-  earliest_ = std::min(earliest_, slot(head_).deadline);
+  fill(request, now, deadline);
+  earliest_ = std::min(earliest_, deadline);
   ++head_;
 }
 
-void InitiatorStream::fill(const WorkRequest& request, Instant now) {
+void InitiatorStream::fill(const WorkRequest& request, Instant now, Instant deadline) {
   Slot& slot = this->slot(head_);
   slot.user_data = request.user_data;
-  slot.deadline = request.deadline.is_default() ? now + options_.default_timeout : request.deadline.instant();
+  slot.deadline = deadline;
   slot.flags = request.flags;
   slot.op = request.op;
-  slot.state = State::kQueued;
-  slot.piece_count = static_cast<std::uint8_t>(request.local.size());
-  LocalPiece* pieces = &pieces_[std::size_t{head_ & mask_} * kMaxPieces];
-  slot.length = 0;  // Fits: check_request() has seen the sum.
-  for (std::size_t i = 0; i < request.local.size(); ++i) {
-    pieces[i] = request.local[i];
-    slot.length += pieces[i].length;
-  }
-  // Field by field in place: magic and version never change.
+  slot.state = State::kOpen;
+  slot.length = keep_pieces(slot, request.local);
+  // Field by field in place: the others never change.
   RequestHeader& out = header(head_);
   out.op = static_cast<std::uint8_t>(request.op);
   out.flags = has(request.flags, RequestFlags::kUnsignalled) ? kWireUnsignalled : std::uint16_t{0};
@@ -82,21 +80,30 @@ void InitiatorStream::fill(const WorkRequest& request, Instant now) {
   out.offset = request.remote.offset;
   out.operand = request.operand;
   out.compare = request.compare;
-  out.tenant = options_.identity.tenant.value();
   out.immediate = request.immediate;
-  out.epoch = options_.identity.epoch.value();
-  out.budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (slot.deadline - now).count()));
+  out.budget_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, (deadline - now).count()));
   slot.last_chunk.length = (slot.length - 1) % kChunkBytes + 1;
-  if (has(request.flags, RequestFlags::kInline)) copy_inline(slot, pieces);
+  if (has(request.flags, RequestFlags::kInline)) copy_inline(slot);
 }
 
-void InitiatorStream::copy_inline(Slot& slot, LocalPiece* pieces) {
+// Returns their bytes; the sum fits, for check_request() has seen it.
+std::uint32_t InitiatorStream::keep_pieces(Slot& slot, std::span<const LocalPiece> pieces) {
+  slot.piece_count = static_cast<std::uint8_t>(pieces.size());
+  if (pieces.size() == 1) {
+    slot.piece = pieces.front();
+    return slot.piece.length;
+  }
+  std::ranges::copy(pieces, &pieces_[std::size_t{head_ & mask_} * kMaxPieces]);
+  std::uint32_t length = 0;
+  for (const LocalPiece& piece : pieces) length += piece.length;
+  return length;
+}
+
+void InitiatorStream::copy_inline(Slot& slot) {
   std::byte* to = &inlined_[std::size_t{head_ & mask_} * options_.limits.max_inline];
   std::byte* end = to;
-  for (std::size_t i = 0; i < slot.piece_count; ++i) {
-    end = std::copy_n(pieces[i].data, pieces[i].length, end);
-  }
-  pieces[0] = {.data = to, .length = slot.length};
+  for (const LocalPiece& piece : pieces(head_)) end = std::copy_n(piece.data, piece.length, end);
+  slot.piece = {.data = to, .length = slot.length};
   slot.piece_count = 1;
 }
 
@@ -109,8 +116,7 @@ bool InitiatorStream::expire(Instant now) {
   for (std::uint32_t i = tail_; i != head_; ++i) {
     const Slot& s = slot(i);
     // An unsignalled request that was sent may have succeeded long ago.
-    const bool waits =
-        s.state == State::kQueued || (s.state == State::kSent && !has(s.flags, RequestFlags::kUnsignalled));
+    const bool waits = s.state == State::kOpen && !(is_sent(i) && has(s.flags, RequestFlags::kUnsignalled));
     if (!waits) continue;
     if (s.deadline <= now) {
       give_up(i);
@@ -125,9 +131,8 @@ bool InitiatorStream::expire(Instant now) {
 
 void InitiatorStream::give_up(std::uint32_t sequence) {
   Slot& s = slot(sequence);
-  const bool is_sent = sequence - tail_ < send_ - tail_;
   const bool is_partly_sent = sequence == send_ && send_offset_ != 0;
-  s.state = is_sent || is_partly_sent ? State::kGivenUp : State::kRetired;
+  s.state = is_sent(sequence) || is_partly_sent ? State::kGivenUp : State::kRetired;
   if (is_partly_sent && s.sends_payload()) spill_rest();
   complete(s, ErrorCode::kDeadlineExceeded, 0, 0);
 }
@@ -136,7 +141,7 @@ void InitiatorStream::end_all(ErrorCode status) {
   transport_.reset();
   for (std::uint32_t i = tail_; i != head_; ++i) {
     Slot& s = slot(i);
-    if (s.state == State::kQueued || s.state == State::kSent) complete(s, status, 0, 0);
+    if (s.state == State::kOpen) complete(s, status, 0, 0);
     s.state = State::kRetired;
   }
   tail_ = send_ = head_;

@@ -10,9 +10,9 @@
 //
 //   slot state | meaning                              | to
 //   -----------+--------------------------------------+-----------------------------
-//   kQueued    | not sent, or not completely          | kSent; expired: kRetired, or
-//              |                                      | kGivenUp if partly sent
-//   kSent      | awaits its reply                     | kRetired; expired: kGivenUp
+//   kOpen      | from send_ on: not sent, or not      | sent; expired: kRetired, or
+//              | completely                           | kGivenUp if partly sent
+//              | before send_: awaits its reply       | kRetired; expired: kGivenUp
 //   kGivenUp   | completed (deadline); its late reply | kRetired
 //              | will be thrown away                  |
 //   kRetired   | nothing outstanding                  | reused when it is the oldest
@@ -89,8 +89,9 @@ class InitiatorStream {
  private:
   static constexpr std::size_t kInputBytes = 64 * 1024;
 
-  enum class State : std::uint8_t { kQueued, kSent, kGivenUp, kRetired };
+  enum class State : std::uint8_t { kOpen, kGivenUp, kRetired };
   struct Slot {
+    LocalPiece piece;  // The only one; several are in pieces_.
     ChunkHeader last_chunk;
     std::uint64_t user_data = 0;
     Instant deadline;
@@ -104,17 +105,20 @@ class InitiatorStream {
   };
 
   // Posting.
-  void take(const WorkRequest& request, Instant now);
-  void fill(const WorkRequest& request, Instant now);
-  void copy_inline(Slot& slot, LocalPiece* pieces);
+  void take(const WorkRequest& request, Instant now, Instant deadline);
+  void fill(const WorkRequest& request, Instant now, Instant deadline);
+  std::uint32_t keep_pieces(Slot& slot, std::span<const LocalPiece> pieces);
+  void copy_inline(Slot& slot);
 
   // Sending.
   Result<bool> flush();
+  bool is_sent(std::uint32_t sequence) const { return sequence - tail_ < send_ - tail_; }
   void gather(Gather& out) const;
   // Appends bytes [from, to) of a request's frame.
   void gather_frame(Gather& out, std::uint32_t sequence, std::uint64_t from, std::uint64_t to) const;
   void gather_chunks(Gather& out, std::uint32_t sequence, std::uint64_t from, std::uint64_t to) const;
   void advance_sent(std::size_t count);
+  void all_sent();
   static std::uint64_t frame_bytes(const Slot& slot);
   bool has_unsent() const { return !spill_.empty() || send_ != head_; }
   void spill_rest();
@@ -126,11 +130,12 @@ class InitiatorStream {
   // how many bytes these places take.
   std::size_t find_places(Gather& out) const;
   Result<void> consume(std::span<const std::byte> input);
+  void take_short_reads(std::span<const std::byte>& input);
   Result<void> begin_reply();
   void place(std::span<const std::byte> bytes);
   void end_reply(ErrorCode status);
   bool retire_before(std::uint32_t sequence);
-  bool reply_goes_to_user() const { return !parser_.complete() && slot(reply_slot_).state == State::kSent; }
+  bool reply_goes_to_user() const { return !parser_.complete() && slot(reply_slot_).state == State::kOpen; }
 
   void give_up(std::uint32_t sequence);
   void complete(const Slot& slot, ErrorCode status, std::uint64_t value, std::uint32_t length);
@@ -141,7 +146,9 @@ class InitiatorStream {
   RequestHeader& header(std::uint32_t sequence) { return headers_[sequence & mask_]; }
   const RequestHeader& header(std::uint32_t sequence) const { return headers_[sequence & mask_]; }
   std::span<const LocalPiece> pieces(std::uint32_t sequence) const {
-    return {&pieces_[std::size_t{sequence & mask_} * kMaxPieces], slot(sequence).piece_count};
+    const Slot& s = slot(sequence);
+    return {s.piece_count == 1 ? &s.piece : &pieces_[std::size_t{sequence & mask_} * kMaxPieces],
+            s.piece_count};
   }
 
   const Options options_;
@@ -149,7 +156,8 @@ class InitiatorStream {
   FinishedRing& finished_;
   std::unique_ptr<Transport> transport_;
 
-  // The ring: [tail_, head_) are in use; sequence numbers wrap.
+  // The ring: [tail_, head_) are in use; sequence numbers wrap. When none is, the
+  // next one is the ring's first: few requests use few lines of the cache.
   const std::uint32_t mask_;
   std::vector<Slot> slots_;
   std::vector<RequestHeader> headers_;  // Apart, so that those of a doorbell are one piece.

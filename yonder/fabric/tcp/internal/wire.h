@@ -104,13 +104,17 @@ struct ReplyFields {
   std::uint64_t value = 0;
 };
 
+// The first word of a ReplyHeader.
+constexpr std::uint64_t reply_kind(std::uint8_t op, ErrorCode status) {
+  return std::uint64_t{kFrameMagic} | std::uint64_t{kFrameVersion} << 16 |
+         (std::uint64_t{op} | kReplyBit) << 24 | std::uint64_t{static_cast<std::uint16_t>(status)} << 32;
+}
+
 // Writes a ReplyHeader to any address, in three whole words: a struct filled
 // field by field and then copied would wait for its own small stores, about 10 ns
 // per reply.
 inline void encode_reply(std::byte* out, const ReplyFields& fields) {
-  const std::uint64_t kind = std::uint64_t{kFrameMagic} | std::uint64_t{kFrameVersion} << 16 |
-                             (std::uint64_t{fields.op} | kReplyBit) << 24 |
-                             std::uint64_t{static_cast<std::uint16_t>(fields.status)} << 32;
+  const std::uint64_t kind = reply_kind(fields.op, fields.status);
   const std::uint64_t which = std::uint64_t{fields.id} | std::uint64_t{fields.length} << 32;
   std::memcpy(out, &kind, 8);
   std::memcpy(out + 8, &which, 8);
