@@ -11,6 +11,9 @@ namespace {
 constexpr std::size_t kReplyRoom = sizeof(ReplyHeader) + sizeof(ChunkHeader);
 // A smaller chunk would cost more in headers and calls than waiting for room.
 constexpr std::uint32_t kSmallestChunk = 4096;
+// The first word of a read that wants an answer.
+constexpr std::uint64_t kReadRequest = std::uint64_t{kFrameMagic} | std::uint64_t{kFrameVersion} << 16 |
+                                       std::uint64_t{static_cast<std::uint8_t>(Op::kRead)} << 24;
 // How often one progress() reads before other streams get their turn.
 constexpr int kReadsPerTurn = 4;
 
@@ -107,6 +110,7 @@ Instant TargetStream::next_timer() const {
       if (!continue_await()) break;
       continue;  // It may have used the room.
     }
+    if (touch_ && !parser_.mid_frame()) answer_short_reads(input);
     switch (parser_.next(input)) {
       case FrameParser::Event::kNeedMore:
         more = false;
@@ -129,6 +133,27 @@ Instant TargetStream::next_timer() const {
   touch_.end();
   input_begin_ = input_end_ - input.size();
   return {};
+}
+
+// What most streams consist of: short reads of the memory we hold. Whatever is not
+// exactly that, or is to be refused, is left to the parser.
+void TargetStream::answer_short_reads(std::span<const std::byte>& input) {
+  const std::span<const std::byte> memory = binding_->memory();
+  // relaxed: as in begin().
+  const std::uint64_t epoch = context_.epoch.load(std::memory_order_relaxed);
+  RequestHeader request;
+  while (input.size() >= sizeof request) {
+    std::memcpy(&request, input.data(), sizeof request);
+    std::uint64_t kind = 0;
+    std::memcpy(&kind, input.data(), sizeof kind);
+    const bool short_read = kind == kReadRequest && request.key == binding_key_ && request.length != 0 &&
+                            !is_chunked(request.length) && request.epoch >= epoch;
+    if (!short_read || output_.room() < kReplyRoom + sizeof(ReplyHeader) + request.length) return;
+    if (check_binding(request, request.length) != ErrorCode::kOk) return;
+    put_read_reply(request.id, memory.subspan(request.offset, request.length));
+    input = input.subspan(sizeof request);
+    advanced_ = true;
+  }
 }
 
 // ---------------------------------------------------------------- requests
@@ -328,10 +353,13 @@ bool TargetStream::touch_again() {
 
 ErrorCode TargetStream::open_access(std::uint64_t length) {
   if (!touch_for_new_request(request_.key)) return ErrorCode::kUnknownKey;
-  if (request_.tenant != tenant_.value() ||
-      (binding_->tenant().value() != 0 && binding_->tenant() != tenant_))
+  return check_binding(request_, length);
+}
+
+ErrorCode TargetStream::check_binding(const RequestHeader& request, std::uint64_t length) const {
+  if (request.tenant != tenant_.value() || (binding_->tenant().value() != 0 && binding_->tenant() != tenant_))
     return ErrorCode::kTenantDenied;
-  return check_access(request_.operation(), request_.offset, length, binding_->memory().size(),
+  return check_access(request.operation(), request.offset, length, binding_->memory().size(),
                       binding_->rights());
 }
 
@@ -361,10 +389,14 @@ void TargetStream::put_reply_header(ErrorCode status, std::uint32_t length, std:
 }
 
 void TargetStream::put_short_read() {
-  const std::uint32_t length = request_.length;
+  put_read_reply(request_.id, binding_->memory().subspan(request_.offset, request_.length));
+}
+
+void TargetStream::put_read_reply(std::uint32_t id, std::span<const std::byte> memory) {
+  const auto length = static_cast<std::uint32_t>(memory.size());
   std::byte* out = output_.append(sizeof(ReplyHeader) + length);
-  encode_reply(out, {.op = request_.op, .id = request_.id, .length = length});
-  sync::load_words(out + sizeof(ReplyHeader), binding_->memory().data() + request_.offset, length);
+  encode_reply(out, {.op = static_cast<std::uint8_t>(Op::kRead), .id = id, .length = length});
+  sync::load_words(out + sizeof(ReplyHeader), memory.data(), length);
 }
 
 void TargetStream::put_chunk_header(ErrorCode status, std::uint32_t length) {

@@ -100,6 +100,7 @@ class TargetStream {
   Result<bool> flush();
   // Executes what is in the input buffer, as far as nothing blocks.
   Result<void> pump();
+  void answer_short_reads(std::span<const std::byte>& input);
   bool is_blocked() const;
   bool waits_for_peer() const { return wants_write() || (!is_blocked() && parser_.mid_frame()); }
 
@@ -123,12 +124,14 @@ class TargetStream {
   // The checks of the target side. After kOk the memory may be used until the end
   // of pump().
   ErrorCode open_access(std::uint64_t length);
+  ErrorCode check_binding(const RequestHeader& request, std::uint64_t length) const;
   bool touch_for_new_request(std::uint64_t key);
   bool touch_again();
 
   void reply(ErrorCode status, std::uint64_t value = 0);
   // A whole answer of at most one chunk. Requires room for it, and a touch.
   void put_short_read();
+  void put_read_reply(std::uint32_t id, std::span<const std::byte> memory);
   void put_reply_header(ErrorCode status, std::uint32_t length, std::uint64_t value);
   void put_chunk_header(ErrorCode status, std::uint32_t length);
   void hold_binding();
