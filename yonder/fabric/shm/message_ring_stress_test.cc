@@ -49,7 +49,7 @@ TEST(MessageRingStress, CarriesEverythingInOrder) {
     ASSERT_TRUE(receiver.peek(head, acknowledged));
     ASSERT_EQ(head.length, length_of(seed, n));
     ASSERT_EQ(head.immediate, static_cast<std::uint32_t>(n));
-    ASSERT_TRUE(receiver.take(head, message.data()));
+    ASSERT_TRUE(receiver.take(head, message.data(), head.length));
     for (std::uint32_t i = 0; i < head.length; ++i) wrong += message[i] != byte_of(n, i);
   }
   EXPECT_EQ(wrong, 0);

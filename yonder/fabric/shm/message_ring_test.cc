@@ -35,7 +35,7 @@ class Ring : public ::testing::Test {
     EXPECT_TRUE(receiver_.has_message());
     EXPECT_TRUE(receiver_.peek(head, acknowledged));
     std::string text(head.length, '?');
-    EXPECT_TRUE(receiver_.take(head, reinterpret_cast<std::byte*>(text.data())));
+    EXPECT_TRUE(receiver_.take(head, reinterpret_cast<std::byte*>(text.data()), head.length));
     return text;
   }
 
@@ -139,7 +139,7 @@ TEST_F(Ring, RefusesAMessageWhoseTailIsNotThere) {
   std::uint32_t acknowledged = 0;
   ASSERT_TRUE(receiver_.peek(head, acknowledged));
   std::vector<std::byte> buffer(200);
-  EXPECT_FALSE(receiver_.take(head, buffer.data()));
+  EXPECT_FALSE(receiver_.take(head, buffer.data(), static_cast<std::uint32_t>(buffer.size())));
 }
 
 TEST_F(Ring, PayloadIsNeverTakenForASequenceNumber) {
@@ -178,7 +178,7 @@ class Dialogue : public ::testing::Test {
       EXPECT_TRUE(receiver.peek(head, acknowledged));
       EXPECT_TRUE(sender.acknowledge(acknowledged));
       std::string text(head.length, '?');
-      EXPECT_TRUE(receiver.take(head, reinterpret_cast<std::byte*>(text.data())));
+      EXPECT_TRUE(receiver.take(head, reinterpret_cast<std::byte*>(text.data()), head.length));
       return text;
     }
   };

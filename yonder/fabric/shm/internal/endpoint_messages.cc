@@ -162,7 +162,7 @@ bool ShmEndpoint::take_message() {
   }
   std::uint32_t written = 0;
   std::byte* const to = is_send ? receive.buffer.data : reinterpret_cast<std::byte*>(&written);
-  if (!receiver.take(head, to)) {
+  if (!receiver.take(head, to, is_send ? receive.buffer.length : sizeof written)) {
     complete_receive(receive, Op::kReceive, ErrorCode::kMalformedFrame, 0, 0);
     break_connection();
     return false;

@@ -32,21 +32,48 @@ class PieceReader {
     }
   }
 
+  // Requires one piece.
+  void skip(std::uint32_t bytes) { offset_ += bytes; }
+
  private:
   std::span<const LocalPiece> pieces_;
   std::uint32_t offset_ = 0;
 };
+
+using Word = std::uint64_t __attribute__((may_alias));
+constexpr std::size_t kHeadWords = HeadCell::kPayload / 8;
+
+// Loaded word by word: whoever made the message has just stored it in words or
+// less, and a wider load would wait until those stores have left the store
+// buffer. Zero behind the end: a short message must not carry what was there.
+[[gnu::always_inline]] inline void load_head(const std::byte* from, std::uint32_t bytes,
+                                             std::uint64_t (&words)[kHeadWords]) {
+#pragma GCC unroll 6
+  for (std::uint32_t i = 0; i < kHeadWords; ++i) {
+    words[i] = 0;
+    if (bytes >= 8 * (i + 1)) {
+      std::memcpy(&words[i], from + 8 * i, 8);
+    } else if (bytes > 8 * i) {
+      std::memcpy(&words[i], from + 8 * i, bytes - 8 * i);
+    }
+  }
+}
 
 }  // namespace
 
 std::uint32_t MessageSender::send(const MessageHead& head, std::span<const LocalPiece> pieces,
                                   std::uint32_t consumed) {
   PieceReader reader(pieces);
-  // Assembled here and stored in one go below. Zeroed: a short message must not
-  // carry what was on our stack.
-  alignas(16) std::byte payload[HeadCell::kPayload] = {};
+  std::uint64_t words[kHeadWords];
   const std::uint32_t first = std::min<std::uint32_t>(head.length, HeadCell::kPayload);
-  reader.read(payload, first);
+  if (pieces.size() == 1) [[likely]] {
+    load_head(pieces.front().data, first, words);
+    reader.skip(first);
+  } else {
+    std::byte payload[HeadCell::kPayload];
+    reader.read(payload, first);
+    load_head(payload, first, words);
+  }
   const bool express =
       express_ != nullptr && cells_of(head.length) <= kExpressCells && is_consumed(express_number_);
   std::uint32_t left = head.length - first;
@@ -63,7 +90,10 @@ std::uint32_t MessageSender::send(const MessageHead& head, std::span<const Local
   // back reach it while the line is ours; stores that trickle lose the line to
   // the receiver in between, which costs a transfer each time.
   HeadCell& cell = express ? *express_ : head_at(next_);
-  std::memcpy(cell.payload, payload, sizeof payload);
+  for (std::size_t i = 0; i < kHeadWords; ++i) {
+    // relaxed: published by the sequence below.
+    __atomic_store_n(reinterpret_cast<Word*>(cell.payload) + i, words[i], __ATOMIC_RELAXED);
+  }
   const std::uint32_t kind_length = static_cast<std::uint32_t>(head.kind) << 28 | head.length;
   cell.what.store(kind_length | std::uint64_t{head.immediate} << 32, std::memory_order_relaxed);
   // release: pairs with acquire in MessageReceiver::has_message() (I1).

@@ -129,6 +129,7 @@ class MessageReceiver {
     // A message of two cells is two lines that were both just written: fetching
     // the second while the first is being fetched saves one of the two waits.
     __builtin_prefetch(&head_at(next_ + 1));
+    __builtin_prefetch(express_ + 1);
     // acquire: pairs with release in MessageSender::send(); the message is complete (I1).
     if (is_next(head_at(next_))) {
       from_express_ = false;
@@ -141,9 +142,10 @@ class MessageReceiver {
   // The head of the next message, copied out and checked (I4); false: malformed.
   // Requires has_message(). Does not consume.
   bool peek(MessageHead& head, std::uint32_t& acknowledged);
-  // Copies the payload of the message that peek() saw to `to` (head.length
-  // bytes) and consumes it; false: malformed.
-  bool take(const MessageHead& head, std::byte* to);
+  // Copies the payload of the message that peek() saw to `to` and consumes it;
+  // false: malformed. `to` has room for `room` >= head.length bytes; of those
+  // behind the payload some may be overwritten.
+  bool take(const MessageHead& head, std::byte* to, std::uint32_t room);
   // Consumes without copying.
   void drop(const MessageHead& head) { advance(cells_of(head.length)); }
 
@@ -213,9 +215,16 @@ inline bool MessageReceiver::peek(MessageHead& head, std::uint32_t& acknowledged
   return known && cells_of(head.length) <= (from_express_ ? kExpressCells : count_ / 2);
 }
 
-inline bool MessageReceiver::take(const MessageHead& head, std::byte* to) {
+inline bool MessageReceiver::take(const MessageHead& head, std::byte* to, std::uint32_t room) {
   const std::uint32_t first = std::min<std::uint32_t>(head.length, HeadCell::kPayload);
-  if (first != 0) sync::shared_copy(to, current().payload, first);  // Nothing may go nowhere.
+  if (room >= HeadCell::kPayload) [[likely]] {
+    // All of it, in moves of one fixed size: what reads the message next can then
+    // take it from the store buffer, which it cannot after overlapping moves.
+    for (std::size_t at = 0; at < HeadCell::kPayload; at += 16)
+      sync::shared_copy(to + at, current().payload + at, 16);
+  } else if (first != 0) {  // Nothing may go nowhere.
+    sync::shared_copy(to, current().payload, first);
+  }
   std::uint32_t left = head.length - first;
   to += first;
   for (std::uint32_t number = next_ + 1; left != 0; ++number) {
