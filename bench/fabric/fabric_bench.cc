@@ -32,15 +32,17 @@ Result<void> add_shm_reads(const Options& options, Report& report) {
   return {};
 }
 
-Result<void> add_rpc(const Options& options, Report& report) {
-  YONDER_TRY(rpc, measure_rpc({.rounds = options.quick ? 15u : 41u}));
+// `suffix` tells the payload; without one it is the 8 bytes that the bare line moves.
+Result<void> add_rpc(const Options& options, Report& report, std::uint32_t payload_bytes,
+                     const std::string& suffix) {
+  YONDER_TRY(rpc, measure_rpc({.rounds = options.quick ? 15u : 41u, .payload_bytes = payload_bytes}));
   std::vector<double> ratios;
   for (const RpcRound& round : rpc.rounds) ratios.push_back(round.rpc_ns / round.line_ns);
-  report.ratio("shm_rpc_rtt_vs_pingpong", ratios);
-  report.result("shm_rpc_rtt_ns", rpc.rpc_ns);
-  report.result("shm_rpc_batched_ns", rpc.batched_ns);
-  report.result("pingpong_ns", rpc.line_ns);
-  report.result("rpc_heap_allocs_per_call", rpc.allocations_per_call);
+  report.ratio("shm_rpc_rtt_vs_pingpong" + suffix, ratios);
+  report.result("shm_rpc_rtt_ns" + suffix, rpc.rpc_ns);
+  report.result("shm_rpc_batched_ns" + suffix, rpc.batched_ns);
+  report.result("pingpong_ns" + suffix, rpc.line_ns);
+  report.result("rpc_heap_allocs_per_call" + suffix, rpc.allocations_per_call);
   return {};
 }
 
@@ -100,7 +102,9 @@ Result<void> run_fabric_bench(const Options& options, Report& report) {
   report.set_simulated(false);
   if (options.wants("shm")) {
     YONDER_TRY_VOID(add_shm_reads(options, report));
-    YONDER_TRY_VOID(add_rpc(options, report));
+    YONDER_TRY_VOID(add_rpc(options, report, 8, ""));
+    YONDER_TRY_VOID(add_rpc(options, report, 32, "_32"));
+    YONDER_TRY_VOID(add_rpc(options, report, 64, "_64"));
   }
   if (options.wants("tcp")) YONDER_TRY_VOID(add_tcp(options, report));
   if (options.wants("verbs")) YONDER_TRY_VOID(add_verbs(options, report));

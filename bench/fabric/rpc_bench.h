@@ -18,9 +18,9 @@ namespace yonder::bench {
 
 struct RpcBenchOptions {
   std::uint32_t rounds = 15;
-  std::uint32_t calls = 20'000;      // per round
-  std::uint32_t payload_bytes = 32;  // echoed; 8, 16, 32 or 64
-  bool other_fabric = true;          // client and server as foreign processes see each other
+  std::uint32_t calls = 20'000;     // per round
+  std::uint32_t payload_bytes = 8;  // echoed; 8, 16, 32 or 64
+  bool other_fabric = true;         // client and server as foreign processes see each other
 };
 
 struct RpcRound {

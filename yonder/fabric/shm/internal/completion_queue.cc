@@ -16,6 +16,9 @@ constexpr std::uint32_t kSweepPolls = 4096;
 // Every so many polls progress is made although completions are ready, so that
 // an initiator that is never idle still takes its messages.
 constexpr std::uint32_t kForcedPolls = 16;
+// So many rounds without a pause: about what an answer of a busy peer takes, and a
+// pause is as long as a tenth of that.
+constexpr std::uint32_t kEagerRounds = 64;
 // Every so many rounds the clock is read for the deadlines of what is pending.
 constexpr std::uint32_t kClockPolls = 32;
 
@@ -171,8 +174,9 @@ void ShmCompletionQueue::progress() {
   if (mailbox_->has_mail()) [[unlikely]]
     read_mail();
   poll_messages();
-  if (!busy_.empty()) [[unlikely]]
-    advance_busy();
+  // Whoever waits for a message gets it first; acknowledgements and the like can be
+  // looked at while it works on it, but not put off for ever.
+  if (!busy_.empty() && (is_idle() || polls_ % kForcedPolls == 0)) advance_busy();
   if (!delayed_.empty()) [[unlikely]]
     release_due();
 }
@@ -227,7 +231,7 @@ Result<void> ShmCompletionQueue::do_wait(Deadline deadline) {
   for (std::uint32_t round = 1;; ++round) {
     progress();
     if (!is_idle() || mailbox_->take_wake()) return {};
-    relax();
+    if (round > kEagerRounds) relax();
     if (round % 16 != 0) continue;
     const Instant now = clock_.now();
     if (deadline.passed(now)) return fail(ErrorCode::kDeadlineExceeded, "wait for completions");

@@ -176,7 +176,8 @@ void ShmEndpoint::take_messages() {
   for (int i = 0; i < kMessagesPerPoll && link_->receiver.has_message(); ++i) {
     if (!take_message()) break;
   }
-  if (!unacknowledged_.empty() && state_ == EndpointState::kOpen) complete_consumed(false);
+  // Acknowledgements that came with them are looked at in the next round: see
+  // ShmCompletionQueue::progress().
   if (is_busy()) shm_queue_.set_busy(*this);
 }
 

@@ -25,7 +25,7 @@ void ShmReceiveQueue::publish_size() {
 Result<void> ShmReceiveQueue::post(std::span<const ReceiveRequest> receives) {
   std::vector<std::shared_ptr<Mailbox>> waiters;
   {
-    const std::lock_guard lock(mutex_);
+    const sync::SpinGuard lock(lock_);
     if (closed_) return fail(ErrorCode::kClosed, "post receives: the queue is closed");
     if (receives.size() > ring_.room())
       return fail(ErrorCode::kQueueFull, "post receives", static_cast<std::int64_t>(receives.size()));
@@ -38,7 +38,7 @@ Result<void> ShmReceiveQueue::post(std::span<const ReceiveRequest> receives) {
 }
 
 void ShmReceiveQueue::close() {
-  const std::lock_guard lock(mutex_);
+  const sync::SpinGuard lock(lock_);
   closed_ = true;
   while (!ring_.empty()) ring_.pop();
   waiters_.clear();
@@ -46,7 +46,7 @@ void ShmReceiveQueue::close() {
 }
 
 bool ShmReceiveQueue::take(ReceiveRequest& receive, const std::shared_ptr<Mailbox>& waiter) {
-  const std::lock_guard lock(mutex_);
+  const sync::SpinGuard lock(lock_);
   if (ring_.empty()) {
     if (std::ranges::find(waiters_, waiter) == waiters_.end()) waiters_.push_back(waiter);
     return false;

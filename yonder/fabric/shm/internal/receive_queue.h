@@ -9,12 +9,12 @@
 
 #include <bit>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/shm/internal/mailbox.h"
 #include "yonder/fabric/shm/internal/state_file.h"
+#include "yonder/sync/spin_lock.h"
 
 namespace yonder::fabric::shm {
 
@@ -55,14 +55,14 @@ class ShmReceiveQueue final : public ReceiveQueue {
  private:
   ShmReceiveQueue(StateFile& states, std::uint32_t line, std::uint32_t capacity)
       : states_(states), line_(line), ring_(capacity) {}
-  void publish_size();
+  void publish_size() YONDER_REQUIRES(lock_);
 
   StateFile& states_;
   const std::uint32_t line_;
-  std::mutex mutex_;
-  ReceiveRing ring_;                               // Guarded by mutex_.
-  std::vector<std::shared_ptr<Mailbox>> waiters_;  // Guarded by mutex_; one per queue.
-  bool closed_ = false;                            // Guarded by mutex_.
+  sync::SpinLock lock_;  // Taken with every message.
+  ReceiveRing ring_ YONDER_GUARDED_BY(lock_);
+  std::vector<std::shared_ptr<Mailbox>> waiters_ YONDER_GUARDED_BY(lock_);  // One per queue.
+  bool closed_ YONDER_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace yonder::fabric::shm
