@@ -10,8 +10,12 @@ namespace {
 
 TEST(SpinLock, IsTakenOnce) {
   SpinLock lock;
-  ASSERT_TRUE(lock.try_lock());
-  EXPECT_FALSE(lock.try_lock());
+  if (!lock.try_lock()) FAIL() << "a new lock is free";
+  std::thread([&lock] {
+    if (!lock.try_lock()) return;
+    lock.unlock();
+    ADD_FAILURE() << "taken twice";
+  }).join();
   lock.unlock();
   const SpinGuard guard(lock);
 }

@@ -129,13 +129,14 @@ class MessageReceiver {
     // A message of two cells is two lines that were both just written: fetching
     // the second while the first is being fetched saves one of the two waits.
     __builtin_prefetch(&head_at(next_ + 1));
-    __builtin_prefetch(express_ + 1);
     // acquire: pairs with release in MessageSender::send(); the message is complete (I1).
     if (is_next(head_at(next_))) {
       from_express_ = false;
       return true;
     }
-    from_express_ = express_ != nullptr && is_next(*express_);
+    if (express_ == nullptr) return false;
+    __builtin_prefetch(express_ + 1);
+    from_express_ = is_next(*express_);
     return from_express_;
   }
 
