@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "bench/compaction/compaction_bench.h"
 #include "bench/fabric/fabric_bench.h"
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
@@ -10,6 +11,8 @@ namespace yonder::bench {
 namespace {
 
 constexpr std::array kBenchmarks = {
+    Benchmark{"compaction", "readers before, while and after their memory is compacted (--pause-us P)",
+              &run_compaction_bench},
     Benchmark{"fabric", "the four providers against their raw limits", &run_fabric_bench},
     Benchmark{"fragmentation", "memory after compaction, objects of one size, against every strategy",
               &run_fragmentation_bench},

@@ -89,10 +89,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"all", "shm", "tcp", "verbs", "sim"}));
   bench_command->add_flag("--quick", bench.quick, "end within a minute");
   bench_command->add_option("--seed", bench.seed, "seed of everything random");
-  for (const char* parameter : {"trace", "threads"}) {
+  for (const auto& [flag, parameter] :
+       {std::pair{"--trace", "trace"}, {"--threads", "threads"}, {"--pause-us", "pause_us"}}) {
     bench_command->add_option_function<std::string>(
-        fmt::format("--{}", parameter),
-        [&bench, parameter](const std::string& value) { bench.parameters[parameter] = value; },
+        flag,
+        [&bench, parameter = parameter](const std::string& value) { bench.parameters[parameter] = value; },
         "for the benchmarks that say so");
   }
   bench_command->add_option("--json", json, "write the report to this file (- for standard output)");

@@ -72,7 +72,7 @@ struct CompactionPolicy {
   double threshold = 1.25;                  // slots per live object from which a class is due …
   std::uint64_t min_waste_bytes = 1 << 20;  // … if so much could be saved
   SliceLimits slice;
-  Duration pause = std::chrono::microseconds(100);     // between two slices of a run
+  Duration pause = std::chrono::milliseconds(1);       // between two slices of a run
   Duration interval = std::chrono::milliseconds(100);  // between two looks at all classes
 };
 
