@@ -3,45 +3,31 @@
 #include <algorithm>
 #include <cstring>
 
+#include "yonder/base/fixed_layout.h"
+
 namespace yonder::fabric {
-namespace {
-
-template <typename T>
-void put(std::span<std::byte> out, std::size_t at, T value) {
-  std::memcpy(out.data() + at, &value, sizeof value);
-}
-
-template <typename T>
-T get(std::span<const std::byte> in, std::size_t at) {
-  T value;
-  std::memcpy(&value, in.data() + at, sizeof value);
-  return value;
-}
-
-}  // namespace
-
 void Hello::encode(std::span<std::byte, kEncodedBytes> out) const {
-  put<std::uint32_t>(out, 0, kMagic);
-  put<std::uint16_t>(out, 4, min_version);
-  put<std::uint16_t>(out, 6, max_version);
-  put<std::uint64_t>(out, 8, features);
-  put<std::uint32_t>(out, 16, identity.tenant.value());
-  put<std::uint32_t>(out, 20, 0);
-  put<std::uint64_t>(out, 24, identity.epoch.value());
-  put<std::uint64_t>(out, 32, process);
+  put_field<std::uint32_t>(out, 0, kMagic);
+  put_field<std::uint16_t>(out, 4, min_version);
+  put_field<std::uint16_t>(out, 6, max_version);
+  put_field<std::uint64_t>(out, 8, features);
+  put_field<std::uint32_t>(out, 16, identity.tenant.value());
+  put_field<std::uint32_t>(out, 20, 0);
+  put_field<std::uint64_t>(out, 24, identity.epoch.value());
+  put_field<std::uint64_t>(out, 32, process);
 }
 
 Result<Hello> Hello::decode(std::span<const std::byte> bytes) {
-  if (bytes.size() < kEncodedBytes || get<std::uint32_t>(bytes, 0) != kMagic) {
+  if (bytes.size() < kEncodedBytes || get_field<std::uint32_t>(bytes, 0) != kMagic) {
     return fail(ErrorCode::kMalformedFrame, "read hello", static_cast<std::int64_t>(bytes.size()));
   }
   Hello hello;
-  hello.min_version = get<std::uint16_t>(bytes, 4);
-  hello.max_version = get<std::uint16_t>(bytes, 6);
-  hello.features = get<std::uint64_t>(bytes, 8);
-  hello.identity.tenant = TenantId{get<std::uint32_t>(bytes, 16)};
-  hello.identity.epoch = Epoch{get<std::uint64_t>(bytes, 24)};
-  hello.process = get<std::uint64_t>(bytes, 32);
+  hello.min_version = get_field<std::uint16_t>(bytes, 4);
+  hello.max_version = get_field<std::uint16_t>(bytes, 6);
+  hello.features = get_field<std::uint64_t>(bytes, 8);
+  hello.identity.tenant = TenantId{get_field<std::uint32_t>(bytes, 16)};
+  hello.identity.epoch = Epoch{get_field<std::uint64_t>(bytes, 24)};
+  hello.process = get_field<std::uint64_t>(bytes, 32);
   if (hello.min_version == 0 || hello.min_version > hello.max_version) {
     return fail(ErrorCode::kMalformedFrame, "read hello: version range", hello.min_version);
   }

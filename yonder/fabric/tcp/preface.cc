@@ -4,49 +4,34 @@
 #include <cstring>
 
 #include "yonder/base/check.h"
+#include "yonder/base/fixed_layout.h"
 
 namespace yonder::fabric::tcp {
-namespace {
-
-template <typename T>
-void put(std::span<std::byte> out, std::size_t at, T value) {
-  std::memcpy(out.data() + at, &value, sizeof value);
-}
-
-template <typename T>
-T get(std::span<const std::byte> in, std::size_t at) {
-  T value;
-  std::memcpy(&value, in.data() + at, sizeof value);
-  return value;
-}
-
-}  // namespace
-
 OpenerPreface::Encoded OpenerPreface::encode() const {
   Encoded out{};
   hello.encode(std::span(out).first<Hello::kEncodedBytes>());
-  put(std::span(out), 40, static_cast<std::uint32_t>(role));
-  put(std::span(out), 48, ticket);
+  put_field(std::span<std::byte>(out), 40, static_cast<std::uint32_t>(role));
+  put_field(std::span<std::byte>(out), 48, ticket);
   return out;
 }
 
 Result<OpenerPreface> OpenerPreface::decode(std::span<const std::byte> bytes) {
   YONDER_CHECK(bytes.size() >= kBytes, "a preface is read whole");
   YONDER_TRY(hello, Hello::decode(bytes));
-  const auto role = get<std::uint32_t>(bytes, 40);
-  if (role > 1 || get<std::uint32_t>(bytes, 44) != 0)
+  const auto role = get_field<std::uint32_t>(bytes, 40);
+  if (role > 1 || get_field<std::uint32_t>(bytes, 44) != 0)
     return fail(ErrorCode::kMalformedFrame, "read preface: role", role);
   return OpenerPreface{
-      .hello = hello, .role = static_cast<StreamRole>(role), .ticket = get<std::uint64_t>(bytes, 48)};
+      .hello = hello, .role = static_cast<StreamRole>(role), .ticket = get_field<std::uint64_t>(bytes, 48)};
 }
 
 ListenerPreface::Encoded ListenerPreface::encode() const {
   Encoded out{};
   hello.encode(std::span(out).first<Hello::kEncodedBytes>());
-  put(std::span(out), 40, static_cast<std::uint16_t>(status));
-  put(std::span(out), 42, greeting_bytes);
-  put(std::span(out), 44, wants_backward ? kWantsBackward : 0u);
-  put(std::span(out), 48, ticket);
+  put_field(std::span<std::byte>(out), 40, static_cast<std::uint16_t>(status));
+  put_field(std::span<std::byte>(out), 42, greeting_bytes);
+  put_field(std::span<std::byte>(out), 44, wants_backward ? kWantsBackward : 0u);
+  put_field(std::span<std::byte>(out), 48, ticket);
   return out;
 }
 
@@ -54,10 +39,10 @@ Result<ListenerPreface> ListenerPreface::decode(std::span<const std::byte> bytes
   YONDER_CHECK(bytes.size() >= kBytes, "a preface is read whole");
   YONDER_TRY(hello, Hello::decode(bytes));
   ListenerPreface preface{.hello = hello,
-                          .status = static_cast<ErrorCode>(get<std::uint16_t>(bytes, 40)),
-                          .greeting_bytes = get<std::uint16_t>(bytes, 42),
-                          .ticket = get<std::uint64_t>(bytes, 48)};
-  const auto flags = get<std::uint32_t>(bytes, 44);
+                          .status = static_cast<ErrorCode>(get_field<std::uint16_t>(bytes, 40)),
+                          .greeting_bytes = get_field<std::uint16_t>(bytes, 42),
+                          .ticket = get_field<std::uint64_t>(bytes, 48)};
+  const auto flags = get_field<std::uint32_t>(bytes, 44);
   if (preface.greeting_bytes > kMaxGreetingBytes || flags > kWantsBackward)
     return fail(ErrorCode::kMalformedFrame, "read preface: greeting or flags", preface.greeting_bytes);
   preface.wants_backward = flags == kWantsBackward;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "yonder/base/check.h"
+#include "yonder/base/fixed_layout.h"
 #include "yonder/fabric/verbs/internal/wire.h"
 
 namespace yonder::fabric::verbs {
@@ -10,26 +11,15 @@ namespace {
 constexpr std::uint32_t kResumeMagic = 0x4d535259;  // "YRSM" in memory order
 constexpr std::uint32_t kRejectMagic = 0x4a525259;  // "YRRJ"
 
-template <typename T>
-void put(std::span<std::byte> out, std::size_t at, T value) {
-  std::memcpy(out.data() + at, &value, sizeof value);
-}
-
-template <typename T>
-T get(std::span<const std::byte> in, std::size_t at) {
-  T value;
-  std::memcpy(&value, in.data() + at, sizeof value);
-  return value;
-}
-
 ResumeRequest decode_resume(std::span<const std::byte> bytes) {
   ResumeRequest resume;
-  resume.refused.op = Op{get<std::uint8_t>(bytes, 4)};
-  resume.seat = get<std::uint64_t>(bytes, 8);
-  resume.refused.remote = {RegionKey{get<std::uint64_t>(bytes, 16)}, get<std::uint64_t>(bytes, 24)};
-  resume.refused.length = get<std::uint64_t>(bytes, 32);
-  resume.epoch = Epoch{get<std::uint64_t>(bytes, 40)};
-  resume.received = get<std::uint64_t>(bytes, 48);
+  resume.refused.op = Op{get_field<std::uint8_t>(bytes, 4)};
+  resume.seat = get_field<std::uint64_t>(bytes, 8);
+  resume.refused.remote = {RegionKey{get_field<std::uint64_t>(bytes, 16)},
+                           get_field<std::uint64_t>(bytes, 24)};
+  resume.refused.length = get_field<std::uint64_t>(bytes, 32);
+  resume.epoch = Epoch{get_field<std::uint64_t>(bytes, 40)};
+  resume.received = get_field<std::uint64_t>(bytes, 48);
   return resume;
 }
 
@@ -38,20 +28,20 @@ ResumeRequest decode_resume(std::span<const std::byte> bytes) {
 std::array<std::byte, kRequestBytes> encode(const OpenRequest& request) {
   std::array<std::byte, kRequestBytes> out{};
   request.hello.encode(std::span(out).first<Hello::kEncodedBytes>());
-  put(out, 40, request.replaces);
+  put_field(out, 40, request.replaces);
   return out;
 }
 
 std::array<std::byte, kRequestBytes> encode(const ResumeRequest& request) {
   std::array<std::byte, kRequestBytes> out{};
-  put(out, 0, kResumeMagic);
-  put(out, 4, request.refused.op);
-  put(out, 8, request.seat);
-  put(out, 16, request.refused.remote.key.value);
-  put(out, 24, request.refused.remote.offset);
-  put(out, 32, request.refused.length);
-  put(out, 40, request.epoch.value());
-  put(out, 48, request.received);
+  put_field(out, 0, kResumeMagic);
+  put_field(out, 4, request.refused.op);
+  put_field(out, 8, request.seat);
+  put_field(out, 16, request.refused.remote.key.value);
+  put_field(out, 24, request.refused.remote.offset);
+  put_field(out, 32, request.refused.length);
+  put_field(out, 40, request.epoch.value());
+  put_field(out, 48, request.received);
   return out;
 }
 
@@ -59,18 +49,18 @@ std::vector<std::byte> encode(const Reply& reply) {
   YONDER_CHECK(reply.greeting.size() <= kMaxGreetingBytes, "the listener has checked its greeting");
   std::vector<std::byte> out(kReplyHeadBytes + reply.greeting.size());
   reply.hello.encode(std::span(out).first<Hello::kEncodedBytes>());
-  put(out, 40, reply.seat);
-  put(out, 48, reply.current_key.value);
-  put(out, 56, reply.reason);
-  put(out, 58, static_cast<std::uint16_t>(reply.greeting.size()));
+  put_field(out, 40, reply.seat);
+  put_field(out, 48, reply.current_key.value);
+  put_field(out, 56, reply.reason);
+  put_field(out, 58, static_cast<std::uint16_t>(reply.greeting.size()));
   std::ranges::copy(reply.greeting, out.begin() + kReplyHeadBytes);
   return out;
 }
 
 std::array<std::byte, kRejectionBytes> encode_rejection(ErrorCode code) {
   std::array<std::byte, kRejectionBytes> out{};
-  put(out, 0, kRejectMagic);
-  put(out, 4, code);
+  put_field(out, 0, kRejectMagic);
+  put_field(out, 4, code);
   return out;
 }
 
@@ -79,9 +69,9 @@ Result<Request> decode_request(std::span<const std::byte> bytes) {
     return fail(ErrorCode::kMalformedFrame, "read a connection request",
                 static_cast<std::int64_t>(bytes.size()));
   }
-  if (get<std::uint32_t>(bytes, 0) == kResumeMagic) return Request{decode_resume(bytes)};
+  if (get_field<std::uint32_t>(bytes, 0) == kResumeMagic) return Request{decode_resume(bytes)};
   YONDER_TRY(hello, Hello::decode(bytes));
-  return Request{OpenRequest{.hello = hello, .replaces = get<std::uint64_t>(bytes, 40)}};
+  return Request{OpenRequest{.hello = hello, .replaces = get_field<std::uint64_t>(bytes, 40)}};
 }
 
 Result<Reply> decode_reply(std::span<const std::byte> bytes) {
@@ -91,10 +81,10 @@ Result<Reply> decode_reply(std::span<const std::byte> bytes) {
   }
   YONDER_TRY(hello, Hello::decode(bytes));
   Reply reply{.hello = hello,
-              .seat = get<std::uint64_t>(bytes, 40),
-              .current_key = RegionKey{get<std::uint64_t>(bytes, 48)},
-              .reason = get<ErrorCode>(bytes, 56)};
-  const std::size_t length = get<std::uint16_t>(bytes, 58);
+              .seat = get_field<std::uint64_t>(bytes, 40),
+              .current_key = RegionKey{get_field<std::uint64_t>(bytes, 48)},
+              .reason = get_field<ErrorCode>(bytes, 56)};
+  const std::size_t length = get_field<std::uint16_t>(bytes, 58);
   const bool reason_is_known = reply.reason == ErrorCode::kOk || is_known(reply.reason);
   if (length > kMaxGreetingBytes || length > bytes.size() - kReplyHeadBytes || !reason_is_known) {
     return fail(ErrorCode::kMalformedFrame, "read a connection reply", static_cast<std::int64_t>(length));
@@ -105,10 +95,10 @@ Result<Reply> decode_reply(std::span<const std::byte> bytes) {
 }
 
 ErrorCode decode_rejection(std::span<const std::byte> bytes) {
-  if (bytes.size() < kRejectionBytes || get<std::uint32_t>(bytes, 0) != kRejectMagic) {
+  if (bytes.size() < kRejectionBytes || get_field<std::uint32_t>(bytes, 0) != kRejectMagic) {
     return ErrorCode::kConnectionRefused;
   }
-  const auto code = get<ErrorCode>(bytes, 4);
+  const auto code = get_field<ErrorCode>(bytes, 4);
   return code != ErrorCode::kOk && is_known(code) ? code : ErrorCode::kConnectionRefused;
 }
 
