@@ -1,10 +1,11 @@
 #pragma once
 // A lock for a few dozen instructions on a path where every nanosecond counts.
 //
-// An uncontended std::mutex costs two locked instructions; this costs one, about
-// 7 ns less per use. Whoever finds it taken spins for a moment and then yields,
-// because on a machine with few cores the holder may be waiting for ours. Use a
-// Mutex where the holder may sleep, call the system or run long.
+// An uncontended std::mutex costs two locked instructions and 40 bytes; this costs
+// one, about 7 ns less per use, and one byte. The holder never waits for anything;
+// whoever finds it taken gives its core away after a while, because with two cores
+// the holder may be the thread it displaced. Use a Mutex where the holder may
+// sleep, call the system or run long.
 //
 // Concurrency: any thread. Lifetime: outlives its guards.
 
@@ -20,13 +21,10 @@ namespace yonder::sync {
 class YONDER_CAPABILITY("mutex") SpinLock {
  public:
   void lock() YONDER_ACQUIRE() {
-    for (std::uint32_t round = 1; !try_lock(); ++round) {
-      // relaxed: only a hint; try_lock() decides. The line stays shared meanwhile.
-      while (taken_.load(std::memory_order_relaxed) && round % kSpins != 0) {
-        cpu_pause();
-        ++round;
-      }
-      if (round % kSpins == 0) std::this_thread::yield();
+    for (std::uint32_t round = 0; !try_lock(); ++round) {
+      // relaxed: only a reason to try again. The line stays shared meanwhile.
+      for (int i = 0; i < kSpins && taken_.load(std::memory_order_relaxed); ++i) cpu_pause();
+      if (round >= 2) std::this_thread::yield();
     }
   }
   // acquire: pairs with unlock(); we see what the last holder wrote.
@@ -35,7 +33,7 @@ class YONDER_CAPABILITY("mutex") SpinLock {
   void unlock() YONDER_RELEASE() { taken_.store(false, std::memory_order_release); }
 
  private:
-  static constexpr std::uint32_t kSpins = 64;
+  static constexpr int kSpins = 64;
   std::atomic<bool> taken_{false};
 };
 

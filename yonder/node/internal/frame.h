@@ -38,11 +38,14 @@
 
 #include "yonder/base/check.h"
 #include "yonder/node/header_word.h"
-#include "yonder/node/internal/spin_lock.h"
 #include "yonder/node/object_ptr.h"
 #include "yonder/node/size_class.h"
+#include "yonder/sync/spin_lock.h"
 
 namespace yonder::node::internal {
+
+using sync::SpinGuard;
+using sync::SpinLock;
 
 enum class FrameState : std::uint8_t { kOwned, kShared, kFull, kAvailable, kEmpty, kSeized, kDraining };
 
