@@ -6,6 +6,8 @@
 #include "bench/fabric/fabric_bench.h"
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
+#include "bench/objects/objects_bench.h"
+#include "bench/objects/ycsb_bench.h"
 
 namespace yonder::bench {
 namespace {
@@ -18,6 +20,8 @@ constexpr std::array kBenchmarks = {
               &run_fragmentation_bench},
     Benchmark{"traces", "the same under a real program's allocations (--trace FILE --threads T)",
               &run_traces_bench},
+    Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
+    Benchmark{"ycsb", "the YCSB workloads on objects, one-sided against requests", &run_ycsb_bench},
 };
 
 }  // namespace

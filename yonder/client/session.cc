@@ -1,5 +1,6 @@
 #include "yonder/client/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "yonder/client/internal/session_core.h"
@@ -82,7 +83,13 @@ void Session::read_many(std::span<ReadItem> items, Deadline deadline) {
   core_->scheduler().block_on(core_->read_many(items, deadline));
 }
 void Session::direct_read_many(std::span<ReadItem> items, Deadline deadline) {
-  core_->scheduler().block_on(core_->direct_read_many(items, deadline));
+  if (!core_->is_near()) return core_->scheduler().block_on(core_->direct_read_many(items, deadline));
+  // As many misses of the cache at a time as a processor can have.
+  constexpr std::size_t kAhead = 16;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i % kAhead == 0) core_->prefetch_near(items.subspan(i, std::min(kAhead, items.size() - i)));
+    items[i].result = direct_read(items[i].object, items[i].out, deadline);
+  }
 }
 void Session::write_many(std::span<WriteItem> items, Deadline deadline) {
   core_->scheduler().block_on(core_->write_many(items, deadline));

@@ -16,7 +16,7 @@ using node::HeaderWord;
 using Need = OneSidedRead::Need;
 
 std::optional<ObjectVersion> SessionCore::try_near(ObjectPtr object, std::span<std::byte> out) {
-  if (!near_.is_open() || !map_->check(object, out.size())) return std::nullopt;
+  if (!near_.is_open() || !map_->is_plausible(object, out.size())) return std::nullopt;
   if (--near_reads_until_poll_ == 0) [[unlikely]] {
     near_reads_until_poll_ = kNearReadsPerPoll;
     queue_->poll({});
@@ -25,8 +25,16 @@ std::optional<ObjectVersion> SessionCore::try_near(ObjectPtr object, std::span<s
   if (version) [[likely]] {
     ++stats_.direct_reads;
     ++stats_.near_reads;
+  } else {
+    ++stats_.retries;
   }
   return version;
+}
+
+void SessionCore::prefetch_near(std::span<const ReadItem> items) const {
+  for (const ReadItem& item : items) {
+    if (map_->is_plausible(item.object, item.out.size())) near_.prefetch(*map_, item.object);
+  }
 }
 
 // A copy that is not proven by its own checksum must be quick: S4.

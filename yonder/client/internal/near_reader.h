@@ -48,7 +48,7 @@ class NearReader {
   bool is_open() const { return table_.is_mapped(); }
 
   // The object's first bytes, if it is where its pointer says and nothing is in the
-  // way. Requires map.check().
+  // way. Requires map.is_plausible().
   std::optional<node::ObjectVersion> try_read(const NodeMap& map, node::ObjectPtr object,
                                               std::span<std::byte> out) const {
     const SlotShape shape = map.shape_of(object);
@@ -93,17 +93,31 @@ class NearReader {
     return version;
   }
 
-  // Brings the object's first line near, for whoever reads several.
-  void prefetch_guess(const NodeMap& map, node::ObjectPtr object, const SlotShape& shape) const {
-    const NodeMap::FramePlace place = map.place_of(map.guess(object, shape));
-    if (place.superblock >= superblocks_.size()) return;
-    superblocks_[place.superblock].prefetch(place.offset + std::uint64_t{object.slot()} * shape.slot_bytes);
+  // Brings the table's word and the object's first lines near, for whoever reads
+  // several. Requires map.is_plausible().
+  void prefetch(const NodeMap& map, node::ObjectPtr object) const {
+    table_.prefetch(std::uint64_t{object.home().value()} * sizeof(std::uint64_t));
+    prefetch_guess(map, object, map.shape_of(object));
   }
 
  private:
+  // Lines of an object that are asked for before it is known to be there.
+  static constexpr std::uint64_t kPrefetchBytes = 512;
+
   static std::uint64_t load_word(const std::byte* at, std::memory_order order) {
     return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(at)))
         .load(order);
+  }
+
+  // The object's first lines, where it is if its block never moved: the processor's
+  // own prefetchers follow.
+  void prefetch_guess(const NodeMap& map, node::ObjectPtr object, const SlotShape& shape) const {
+    const NodeMap::FramePlace place = map.place_of(map.guess(object, shape));
+    if (place.superblock >= superblocks_.size()) return;
+    const std::uint64_t at = place.offset + std::uint64_t{object.slot()} * shape.slot_bytes;
+    const std::uint64_t end = at + std::min<std::uint64_t>(shape.slot_bytes, kPrefetchBytes);
+    for (std::uint64_t line = at; line < end; line += node::kLineBytes)
+      superblocks_[place.superblock].prefetch(line);
   }
 
   node::BlockEntry load_entry(node::BlockId block) const {

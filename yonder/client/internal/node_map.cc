@@ -1,5 +1,7 @@
 #include "yonder/client/internal/node_map.h"
 
+#include <bit>
+
 namespace yonder::client::internal {
 
 using node::ObjectPtr;
@@ -16,12 +18,15 @@ Result<NodeMap> NodeMap::create(node::protocol::NodeDescription description) {
 NodeMap::NodeMap(node::protocol::NodeDescription description, node::SizeClasses spans)
     : description_(std::move(description)),
       spans_(std::move(spans)),
-      units_(static_cast<std::uint32_t>(description_.superblock_bytes / node::kUnitBytes)) {
+      units_(static_cast<std::uint32_t>(description_.superblock_bytes / node::kUnitBytes)),
+      units_shift_(std::has_single_bit(units_) ? static_cast<std::uint32_t>(std::countr_zero(units_)) : 0) {
   for (const node::protocol::ClassShape& shape : description_.classes) {
+    const node::SlotLayout layout(description_.validator, shape.slot_bytes);
     shapes_.push_back({.slot_bytes = shape.slot_bytes,
                        .frame_bytes = shape.frame_bytes,
                        .slots = shape.slots,
-                       .block_shift = shape.block_shift});
+                       .block_shift = shape.block_shift,
+                       .capacity = static_cast<std::uint32_t>(layout.capacity())});
   }
 }
 

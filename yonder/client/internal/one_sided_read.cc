@@ -16,7 +16,10 @@ Need OneSidedRead::begin(Instant now) {
   followed_ = false;
   hops_ = 0;
   slot_ = object_.slot();
-  if (const auto known = translations_.find(object_.home())) {
+  const auto known = translations_.find(object_.home());
+  // The class is the pointer's word until the table has confirmed it: with another one
+  // we would look between the slots.
+  if (known && known->entry.size_class() == object_.size_class()) {
     place_ = *known;
   } else {
     // Where the block is if it never moved.

@@ -45,6 +45,9 @@ class SessionCore {
   // One-sided. `scan_first`: the pointer is known to be old.
   // What can be done at once, by loads; nullopt: take the long way.
   std::optional<ObjectVersion> try_near(ObjectPtr object, std::span<std::byte> out);
+  // Brings near what try_near() will look at.
+  void prefetch_near(std::span<const ReadItem> items) const;
+  bool is_near() const { return near_.is_open(); }
   Task<Result<ObjectVersion>> direct_read(ObjectPtr& object, std::span<std::byte> out, Deadline deadline,
                                           bool scan_first);
   Task<void> direct_read_many(std::span<ReadItem> items, Deadline deadline);

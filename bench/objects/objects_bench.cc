@@ -1,0 +1,332 @@
+#include "bench/objects/objects_bench.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "bench/objects/heap_bench.h"
+#include "bench/objects/node_bed.h"
+#include "yonder/base/prng.h"
+#include "yonder/node/block_table.h"
+#include "yonder/node/protocol.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/rpc/client.h"
+
+namespace yonder::bench {
+namespace {
+
+using client::ReadItem;
+using client::Session;
+using node::ObjectPtr;
+
+void keep(const void* pointer) { asm volatile("" : : "r"(pointer) : "memory"); }
+
+// What every object of the read benchmarks begins with: the next one of a random
+// cycle, so that each read depends on the last.
+struct Link {
+  ObjectPtr next;
+  const std::byte* next_address = nullptr;
+};
+
+const std::byte* payload_address(const node::Heap& heap, ObjectPtr object) {
+  const auto entry = heap.blocks().lookup(object.home());
+  const auto& shape = heap.classes()[object.size_class()];
+  const std::uint32_t head = heap.classes().validator() == node::Validator::kChecksum
+                                 ? node::kHeaderBytes + node::kChecksumBytes
+                                 : node::kHeaderBytes;
+  return heap.frames().address(entry.frame()) + std::uint64_t{object.slot()} * shape.slot_bytes + head;
+}
+
+// Fills the node, from inside: requests would take minutes.
+Result<std::vector<ObjectPtr>> fill(NodeBed& bed, const DirectReadOptions& options) {
+  node::Heap& heap = bed.server().heap();
+  YONDER_TRY(thread, heap.register_thread());
+  const auto& shape = heap.classes()[heap.classes().class_for(options.object_bytes)];
+  std::vector<ObjectPtr> objects(options.heap_bytes / shape.slot_bytes);
+  for (ObjectPtr& object : objects) {
+    YONDER_TRY(made, thread.alloc(options.object_bytes));
+    object = made;
+  }
+  Prng random(options.seed);
+  for (std::size_t i = objects.size(); i-- > 1;) std::swap(objects[i], objects[random.below(i)]);
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    const ObjectPtr next = objects[(i + 1) % objects.size()];
+    const Link link{.next = next, .next_address = payload_address(heap, next)};
+    YONDER_TRY_VOID(thread.write(objects[i], std::as_bytes(std::span(&link, 1))));
+  }
+  return objects;
+}
+
+std::uint64_t node_bytes(const DirectReadOptions& options) {
+  return options.heap_bytes * 5 / 4 + (std::uint64_t{64} << 20);
+}
+
+// Operations per second of `count` calls; `seconds` is the clock to measure with.
+template <typename Seconds, typename Call>
+double rate(std::uint64_t count, Seconds&& seconds, Call&& call) {
+  const double start = seconds();
+  for (std::uint64_t i = 0; i < count; ++i) call(i);
+  return static_cast<double>(count) / (seconds() - start);
+}
+
+double wall_seconds() { return static_cast<double>(os::SteadyClock::read().ns()) * 1e-9; }
+
+Result<void> failed_if(bool failed) {
+  if (failed) return fail(ErrorCode::kCorrupt, "a read of the benchmark failed");
+  return {};
+}
+
+}  // namespace
+
+Result<void> measure_direct_reads(const DirectReadOptions& options, Report& report) {
+  YONDER_TRY(bed, NodeBed::create("shm", node_bytes(options)));
+  YONDER_TRY(objects, fill(bed, options));
+  YONDER_TRY(session, bed.connect());
+  std::vector<std::byte> buffer(options.object_bytes);
+  bool failed = false;
+  // The windows open with the first reads.
+  for (std::size_t i = 0; i < objects.size(); i += 1 + objects.size() / 4096) {
+    ObjectPtr object = objects[i];
+    failed |= !session->direct_read(object, buffer);
+  }
+  Link link{.next = objects[0], .next_address = payload_address(bed.server().heap(), objects[0])};
+  const auto ratios = compare(
+      options.rounds,
+      [&] {
+        return rate(options.reads, thread_cpu_seconds, [&](std::uint64_t) {
+          failed |= !session->direct_read(link.next, buffer);
+          std::memcpy(&link, buffer.data(), sizeof link);
+        });
+      },
+      [&] {
+        return rate(options.reads, thread_cpu_seconds, [&](std::uint64_t) {
+          std::memcpy(buffer.data(), link.next_address, buffer.size());
+          keep(buffer.data());
+          std::memcpy(&link, buffer.data(), sizeof link);
+        });
+      });
+  report.ratio(fmt::format("direct_read_vs_memcpy_{}", options.object_bytes), ratios);
+
+  constexpr std::size_t kBatch = 16;
+  std::array<ReadItem, kBatch> items;
+  std::vector<std::byte> buffers(kBatch * options.object_bytes);
+  std::array<const std::byte*, kBatch> addresses{};
+  Prng random(options.seed + 1);
+  const auto pick = [&](auto&& take) {
+    for (std::size_t i = 0; i < kBatch; ++i) take(i, objects[random.below(objects.size())]);
+  };
+  // Choosing the addresses costs both sides the same, and is not counted.
+  const auto batched = [&](auto&& choose, auto&& read) {
+    double seconds = 0;
+    for (std::uint64_t i = 0; i < options.reads / kBatch; ++i) {
+      pick(choose);
+      const double start = thread_cpu_seconds();
+      read();
+      seconds += thread_cpu_seconds() - start;
+    }
+    return static_cast<double>(options.reads) / seconds;
+  };
+  const auto batches = compare(
+      options.rounds,
+      [&] {
+        return batched(
+            [&](std::size_t i, ObjectPtr object) {
+              items[i] = {.object = object,
+                          .out = std::span(buffers).subspan(i * options.object_bytes, options.object_bytes)};
+            },
+            [&] {
+              session->direct_read_many(items);
+              for (const ReadItem& item : items) failed |= !item.result;
+            });
+      },
+      [&] {
+        return batched([&](std::size_t i,
+                           ObjectPtr object) { addresses[i] = payload_address(bed.server().heap(), object); },
+                       [&] {
+                         for (std::size_t i = 0; i < kBatch; ++i) {
+                           std::memcpy(buffers.data() + i * options.object_bytes, addresses[i],
+                                       options.object_bytes);
+                         }
+                         keep(buffers.data());
+                       });
+      });
+  report.ratio(fmt::format("direct_read_batch16_vs_memcpy_{}", options.object_bytes), batches);
+  const client::SessionStats& stats = session->stats();
+  report.result(fmt::format("direct_read_near_share_{}", options.object_bytes),
+                static_cast<double>(stats.near_reads) / static_cast<double>(stats.direct_reads));
+  return failed_if(failed);
+}
+
+Result<void> measure_against_raw(const DirectReadOptions& options, Report& report) {
+  YONDER_TRY(bed, NodeBed::create("tcp", node_bytes(options)));
+  YONDER_TRY(objects, fill(bed, options));
+  YONDER_TRY(session, bed.connect());
+  // A second connection, for reads that know nothing of objects.
+  YONDER_TRY(queue, bed.fabric().create_completion_queue({}));
+  YONDER_TRY(raw, rpc::Client::connect(bed.fabric(), bed.server().address(), *queue, {}));
+  YONDER_TRY(description, raw->call<node::protocol::Describe>({}).wait());
+  std::vector<std::byte> buffer(options.object_bytes);
+  const auto piece = fabric::LocalPiece::of(buffer);
+  bool failed = false;
+  Prng random(options.seed);
+  const auto ratios = compare(
+      options.rounds,
+      [&] {
+        return rate(options.reads, wall_seconds, [&](std::uint64_t) {
+          failed |= !session->direct_read(objects[random.below(objects.size())], buffer);
+        });
+      },
+      [&] {
+        return rate(options.reads, wall_seconds, [&](std::uint64_t) {
+          const fabric::RegionToken& token =
+              description.superblocks[random.below(description.superblocks.size())];
+          const std::uint64_t offset = random.below(token.length - buffer.size()) / 8 * 8;
+          failed |= !raw->endpoint().read(piece, token.at(offset)).wait();
+        });
+      });
+  report.ratio(fmt::format("direct_read_vs_raw_{}", options.object_bytes), ratios);
+  return failed_if(failed);
+}
+
+Result<void> measure_against_rpc(const DirectReadOptions& options, Report& report) {
+  YONDER_TRY(bed, NodeBed::create("shm", node_bytes(options)));
+  YONDER_TRY(objects, fill(bed, options));
+  YONDER_TRY(session, bed.connect());
+  std::vector<std::byte> buffer(options.object_bytes);
+  bool failed = false;
+  Prng random(options.seed);
+  const auto next = [&]() -> ObjectPtr& { return objects[random.below(objects.size())]; };
+  for (int i = 0; i < 1000; ++i) failed |= !session->direct_read(next(), buffer);
+  double direct_rate = 0;
+  double rpc_rate = 0;
+  const auto ratios = compare(
+      options.rounds,
+      [&] {
+        return direct_rate = rate(options.reads, wall_seconds,
+                                  [&](std::uint64_t) { failed |= !session->direct_read(next(), buffer); });
+      },
+      [&] {
+        return rpc_rate = rate(options.reads / 8, wall_seconds,
+                               [&](std::uint64_t) { failed |= !session->read(next(), buffer); });
+      });
+  report.ratio("direct_read_vs_rpc", ratios);
+  report.result("direct_read_per_second", direct_rate);
+  report.result("rpc_read_per_second", rpc_rate);
+  return failed_if(failed);
+}
+
+Result<void> measure_corrections(const CorrectionOptions& options, Report& report) {
+  YONDER_TRY(bed, NodeBed::create("shm", std::uint64_t{256} << 20));
+  std::vector<ObjectPtr> objects;
+  {
+    YONDER_TRY(thread, bed.server().heap().register_thread());
+    std::vector<ObjectPtr> all;
+    for (std::uint64_t i = 0; i < options.objects; ++i) {
+      YONDER_TRY(object, thread.alloc(options.object_bytes));
+      all.push_back(object);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (i % 4 == 0) {
+        objects.push_back(all[i]);
+      } else {
+        YONDER_TRY_VOID(thread.free(all[i]));
+      }
+    }
+  }
+  bed.server().compact();
+  // Those that got another slot: their pointers are old.
+  YONDER_TRY(by_rpc, bed.connect({.correction = client::Correction::kRpc}));
+  YONDER_TRY(by_scan, bed.connect({.correction = client::Correction::kScan}));
+  std::vector<ObjectPtr> old;
+  std::vector<ObjectPtr> corrected;
+  for (const ObjectPtr object : objects) {
+    ObjectPtr found = object;
+    YONDER_TRY_VOID(by_rpc->find(found));
+    if (found == object) continue;
+    old.push_back(object);
+    corrected.push_back(found);
+  }
+  if (old.empty()) return fail(ErrorCode::kCorrupt, "compaction displaced nothing");
+  std::vector<std::byte> buffer(options.object_bytes);
+  bool failed = false;
+  Prng random(options.seed);
+  // A copy of the pointer: the caller's would be corrected by the first read.
+  const auto read = [&](const std::vector<ObjectPtr>& from, auto&& how) {
+    return rate(options.reads, wall_seconds, [&](std::uint64_t) {
+      ObjectPtr object = from[random.below(from.size())];
+      failed |= !how(object);
+    });
+  };
+  const auto by_request = [&](ObjectPtr& object) { return by_rpc->read(object, buffer); };
+  const auto indirect = compare(
+      options.rounds, [&] { return read(old, by_request); }, [&] { return read(corrected, by_request); });
+  report.ratio("indirect_rpc_vs_direct_rpc", indirect);
+  const auto scans = compare(
+      options.rounds,
+      [&] { return read(old, [&](ObjectPtr& object) { return by_scan->direct_read(object, buffer); }); },
+      [&] { return read(old, [&](ObjectPtr& object) { return by_rpc->direct_read(object, buffer); }); });
+  report.ratio("scan_vs_rpc_correction", scans);
+  report.result("displaced_objects", static_cast<double>(old.size()));
+  return failed_if(failed);
+}
+
+namespace {
+
+// The heap's own figures under the keys of the contract.
+Result<void> add_heap(const Options& options, Report& report) {
+  Report heap("heap");
+  YONDER_TRY_VOID(measure_heap_alloc({.rounds = options.quick ? 5 : 9}, heap));
+  for (const auto& [key, ratio] : heap.ratios()) {
+    report.ratio("alloc_free_vs_jemalloc", ratio, heap.spreads().at(key));
+  }
+  Report overhead("heap");
+  YONDER_TRY_VOID(measure_heap_overhead({.objects = options.quick ? 200'000u : 500'000u}, overhead));
+  for (const auto& [key, value] : overhead.results()) report.result(key, value);
+  if (!overhead.results().empty()) {
+    report.result("bytes_per_object_overhead", overhead.results().begin()->second);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> run_objects_bench(const Options& options, Report& report) {
+  report.set_fabric(options.fabric);
+  report.param("seed", static_cast<double>(options.seed));
+  report.param("quick", options.quick ? "yes" : "no");
+  const std::uint64_t heap_bytes = options.quick ? std::uint64_t{256} << 20 : std::uint64_t{1} << 30;
+  if (options.wants("shm")) {
+    for (const std::uint32_t bytes : {64u, 256u, 2048u}) {
+      YONDER_TRY_VOID(measure_direct_reads({.object_bytes = bytes,
+                                            .heap_bytes = heap_bytes,
+                                            .reads = options.quick ? 50'000u : 200'000u,
+                                            .rounds = options.quick ? 9 : 21,
+                                            .seed = options.seed},
+                                           report));
+    }
+    YONDER_TRY_VOID(measure_against_rpc({.heap_bytes = std::uint64_t{64} << 20,
+                                         .reads = options.quick ? 40'000u : 200'000u,
+                                         .rounds = options.quick ? 9 : 21,
+                                         .seed = options.seed},
+                                        report));
+    YONDER_TRY_VOID(
+        measure_corrections({.reads = options.quick ? 4'000u : 20'000u, .seed = options.seed}, report));
+    YONDER_TRY_VOID(add_heap(options, report));
+  }
+  if (options.wants("tcp")) {
+    for (const std::uint32_t bytes : {64u, 256u, 2048u}) {
+      YONDER_TRY_VOID(measure_against_raw({.object_bytes = bytes,
+                                           .heap_bytes = std::uint64_t{64} << 20,
+                                           .reads = options.quick ? 3'000u : 20'000u,
+                                           .rounds = options.quick ? 9 : 21,
+                                           .seed = options.seed},
+                                          report));
+    }
+  }
+  return {};
+}
+
+}  // namespace yonder::bench

@@ -1,0 +1,44 @@
+#pragma once
+// `yonder bench objects`: what the object API costs against the raw limits.
+//
+// Concurrency: one benchmark at a time.
+
+#include <cstdint>
+
+#include "bench/harness/benchmark.h"
+#include "bench/harness/report.h"
+#include "yonder/base/result.h"
+
+namespace yonder::bench {
+
+Result<void> run_objects_bench(const Options& options, Report& report);
+
+struct DirectReadOptions {
+  std::uint32_t object_bytes = 64;
+  std::uint64_t heap_bytes = std::uint64_t{1} << 30;
+  std::uint64_t reads = 200'000;  // per round
+  int rounds = 15;
+  std::uint64_t seed = 1;
+};
+// Over shm, against memcpy of the same random addresses in the same order: one
+// outstanding (each object names the next), and batches of 16 independent ones.
+Result<void> measure_direct_reads(const DirectReadOptions& options, Report& report);
+
+// Over tcp, against reads of the fabric of as many bytes: one outstanding.
+Result<void> measure_against_raw(const DirectReadOptions& options, Report& report);
+
+// Over shm, against reads by request: one client, one outstanding.
+Result<void> measure_against_rpc(const DirectReadOptions& options, Report& report);
+
+struct CorrectionOptions {
+  std::uint32_t object_bytes = 64;
+  std::uint64_t objects = 40'000;  // of which three quarters are freed before compaction
+  std::uint64_t reads = 20'000;    // per round
+  int rounds = 9;
+  std::uint64_t seed = 1;
+};
+// Reads with pointers that compaction made old: by request against the same with
+// corrected pointers, and one-sided with correction by scan against by request.
+Result<void> measure_corrections(const CorrectionOptions& options, Report& report);
+
+}  // namespace yonder::bench
