@@ -9,6 +9,9 @@ find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+# Of yonderd only: no library of ours needs them.
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+pkg_check_modules(systemd REQUIRED IMPORTED_TARGET libsystemd)
 find_path(YONDER_NUMA_INCLUDE numa.h REQUIRED)
 find_library(YONDER_NUMA_LIBRARY numa REQUIRED)
 # The verbs provider loads libibverbs and librdmacm with dlopen: headers only.

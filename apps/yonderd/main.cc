@@ -1,0 +1,133 @@
+// yonderd: a memory node as a daemon.
+//
+//   yonderd --listen tcp://0.0.0.0:7400,shm:node-1 --memory 4GiB --config yonder.toml
+//
+// Says on standard output where it listens, one line each, then "ready". SIGTERM and
+// SIGINT end it in an orderly way, SIGHUP makes it read its configuration again (log
+// level and compaction; everything else needs a restart). Under systemd it says
+// READY, RELOADING and STOPPING.
+#include <fmt/format.h>
+#include <signal.h>
+#include <systemd/sd-daemon.h>
+
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "apps/yonderd/admin.h"
+#include "apps/yonderd/settings.h"
+#include "yonder/base/log.h"
+#include "yonder/fabric/open/open.h"
+#include "yonder/node/server.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/telemetry/counters.h"
+
+namespace {
+
+using yonder::Deadline;
+using yonder::Result;
+using yonder::apps::Admin;
+using yonder::apps::DaemonSettings;
+using yonder::apps::load_settings;
+
+constexpr yonder::Duration kStopTimeout = std::chrono::seconds(10);
+
+int fail(const yonder::Error& error) {
+  fmt::print(stderr, "yonderd: {}\n         {}\n", error.to_string(), yonder::error_remedy(error.code()));
+  return 1;
+}
+
+// Blocked before any thread exists, so that only wait_for_signal() takes them.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+int wait_for_signal(const sigset_t& signals) {
+  int signal = 0;
+  while (::sigwait(&signals, &signal) != 0) {
+  }
+  return signal;
+}
+
+void reload(const yonder::ConfigSources& sources, yonder::Logger& logger, yonder::node::Server& node) {
+  const auto now = static_cast<long long>(yonder::os::SteadyClock::read().ns() / 1000);
+  ::sd_notify(0, fmt::format("RELOADING=1\nMONOTONIC_USEC={}", now).c_str());
+  const auto loaded = load_settings(sources);
+  if (loaded) {
+    logger.set_level(loaded->settings.log.level);
+    node.set_compaction_policy(loaded->settings.node.compaction);
+    yonder::log_info("yonderd", "configuration read again");
+  } else {
+    // A daemon that runs is worth more than one that insists on its file.
+    yonder::log_error("yonderd", "configuration not read again",
+                      {{"why", std::string_view(loaded.error().message)}});
+  }
+  ::sd_notify(0, "READY=1");
+}
+
+int serve(const DaemonSettings& settings, const yonder::ConfigSources& sources, yonder::Logger& logger,
+          const sigset_t& signals) {
+  yonder::telemetry::Registry registry;
+  std::vector<std::unique_ptr<yonder::fabric::Fabric>> fabrics;
+  yonder::node::NodeOptions options = settings.node;
+  options.registry = &registry;
+  for (const std::string& address : settings.listen) {
+    auto fabric = yonder::fabric::open(address);
+    if (!fabric) return fail(fabric.error());
+    options.ports.push_back({.fabric = fabric->get(), .address = address});
+    fabrics.push_back(*std::move(fabric));
+  }
+  auto node = yonder::node::Server::create(options);
+  if (!node) return fail(node.error());
+  std::unique_ptr<Admin> admin;
+  if (!settings.admin.empty()) {
+    auto made = Admin::create(settings.admin, **node, registry);
+    if (!made) return fail(made.error());
+    admin = *std::move(made);
+    fmt::print("admin {}\n", admin->address());
+  }
+  for (std::size_t i = 0; i < options.ports.size(); ++i) fmt::print("node {}\n", (*node)->address(i));
+  fmt::print("ready\n");
+  std::fflush(stdout);
+  yonder::log_info("yonderd", "serving", {{"memory_bytes", settings.node.heap.limit.count()}});
+  ::sd_notify(0, "READY=1");
+
+  for (int signal = wait_for_signal(signals); signal == SIGHUP; signal = wait_for_signal(signals)) {
+    reload(sources, logger, **node);
+  }
+  ::sd_notify(0, "STOPPING=1");
+  yonder::log_info("yonderd", "stopping");
+  if (admin != nullptr) admin->begin_stop();
+  const yonder::os::SteadyClock clock;
+  const Result<void> stopped = (*node)->stop(Deadline::after(clock, kStopTimeout));
+  admin.reset();
+  if (!stopped) return fail(stopped.error());
+  yonder::log_info("yonderd", "stopped");
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const yonder::ConfigSources sources = yonder::config_sources(argc, argv);
+  const auto loaded = load_settings(sources);
+  if (!loaded) {
+    fmt::print(stderr, "yonderd: {}\n", loaded.error().message);
+    return 2;
+  }
+  if (!loaded->answer.empty()) {
+    fmt::print("{}", loaded->answer);
+    return 0;
+  }
+  const sigset_t signals = block_signals();
+  auto logger = yonder::Logger::create(loaded->settings.log);
+  if (!logger) return fail(logger.error());
+  yonder::set_process_logger(logger->get());
+  const int code = serve(loaded->settings, sources, **logger, signals);
+  yonder::set_process_logger(nullptr);
+  return code;
+}

@@ -1,0 +1,296 @@
+// The daemon as users start it: a process of its own, real sockets, signals.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "yonder/client/session.h"
+#include "yonder/fabric/open/open.h"
+#include "yonder/os/process.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/os/wait.h"
+
+namespace yonder {
+namespace {
+
+using client::ObjectPtr;
+using client::Session;
+using nlohmann::json;
+
+const os::SteadyClock kClock;
+Deadline soon() { return Deadline::after(kClock, std::chrono::seconds(30)); }
+
+// A directory that goes with the test.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string name = "/tmp/yonderd-test-XXXXXX";
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    path_ = name;
+  }
+  ~TemporaryDirectory() {
+    for (const std::string& name : files_) ::unlink((path_ + "/" + name).c_str());
+    ::rmdir(path_.c_str());
+  }
+  std::string file(const std::string& name) {
+    files_.push_back(name);
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+  std::vector<std::string> files_;
+};
+
+// yonderd on free ports, and what it says of them.
+class Daemon {
+ public:
+  explicit Daemon(std::vector<std::string> flags = {}, std::vector<std::string> environment = {}) {
+    std::array<int, 2> pipe{};
+    EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+    static int next = 0;
+    shm_ = fmt::format("shm:yonderd-test-{}-{}", ::getpid(), next++);
+    os::SpawnOptions spawn{.argv = {YONDERD, "--listen", shm_ + ",tcp://127.0.0.1:0", "--admin",
+                                    "127.0.0.1:0", "--memory", "64MiB"},
+                           .extra_environment = std::move(environment),
+                           .stdout_fd = pipe[1]};
+    spawn.argv.insert(spawn.argv.end(), flags.begin(), flags.end());
+    child_.emplace(os::Child::spawn(spawn).value());
+    ::close(pipe[1]);
+    read_output(pipe[0]);
+    ::close(pipe[0]);
+  }
+
+  os::Child& child() { return *child_; }
+  // By provider.
+  const std::string& address(const std::string& provider) const { return addresses_.at(provider); }
+  bool ready() const { return ready_; }
+
+  httplib::Client http() const { return httplib::Client(addresses_.at("admin")); }
+  json get(const std::string& path) const {
+    httplib::Client client = http();
+    const auto answer = client.Get(path);
+    EXPECT_TRUE(answer) << path;
+    return answer ? json::parse(answer->body) : json();
+  }
+
+ private:
+  // "admin URL", "node ADDRESS" …, "ready".
+  void read_output(int fd) {
+    std::string line;
+    for (char c = 0; os::wait_ready(fd, os::Ready::kReadable, soon()) && ::read(fd, &c, 1) == 1;) {
+      if (c != '\n') {
+        line += c;
+        continue;
+      }
+      if (line == "ready") {
+        ready_ = true;
+        return;
+      }
+      const std::string value = line.substr(line.find(' ') + 1);
+      if (line.starts_with("admin")) addresses_["admin"] = value;
+      if (line.starts_with("node")) addresses_[value.substr(0, value.find(':'))] = value;
+      line.clear();
+    }
+  }
+
+  std::string shm_;
+  std::optional<os::Child> child_;
+  std::map<std::string, std::string> addresses_;
+  bool ready_ = false;
+};
+
+struct Connected {
+  std::unique_ptr<fabric::Fabric> fabric;
+  std::unique_ptr<Session> session;
+  Session* operator->() const { return session.get(); }
+};
+
+Connected connect(const std::string& address) {
+  Connected out;
+  out.fabric = fabric::open(address).value();
+  auto session = Session::connect(*out.fabric, {.address = address});
+  EXPECT_TRUE(session) << session.error();
+  out.session = *std::move(session);
+  return out;
+}
+
+std::vector<std::byte> bytes_of(std::size_t count, int value) {
+  return std::vector<std::byte>(count, static_cast<std::byte>(value));
+}
+
+TEST(Yonderd, ServesObjectsOverAllItsAddressesAndStopsInOrder) {
+  Daemon daemon;
+  ASSERT_TRUE(daemon.ready());
+  const Connected near = connect(daemon.address("shm"));
+  const Connected far = connect(daemon.address("tcp"));
+  ObjectPtr object = near->alloc(1000).value();
+  ASSERT_TRUE(near->write(object, bytes_of(1000, 7)));
+  std::vector<std::byte> out(1000);
+  for (const Connected* reader : {&near, &far}) {
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE((*reader)->direct_read(object, out));
+    EXPECT_EQ(out, bytes_of(1000, 7));
+    out.assign(1000, std::byte{0});
+  }
+  EXPECT_GT(near->stats().near_reads, 0u) << "the daemon's memory is mapped here";
+  ASSERT_TRUE(far->write(object, bytes_of(1000, 8)));
+  ASSERT_TRUE(near->direct_read(object, out));
+  EXPECT_EQ(out, bytes_of(1000, 8));
+
+  ASSERT_TRUE(daemon.child().kill(SIGTERM));
+  const auto status = daemon.child().wait(soon());
+  ASSERT_TRUE(status) << status.error();
+  EXPECT_TRUE(status->success());
+  EXPECT_FALSE(far->alloc(10, Deadline::after(kClock, std::chrono::milliseconds(200))));
+}
+
+TEST(Yonderd, TellsMonitorsWhatItDoes) {
+  Daemon daemon;
+  ASSERT_TRUE(daemon.ready());
+  const Connected session = connect(daemon.address("tcp"));
+  std::vector<ObjectPtr> objects;
+  for (int i = 0; i < 500; ++i) objects.push_back(session->alloc(200).value());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i % 5 == 0) continue;
+    ASSERT_TRUE(session->free(objects[i])) << i;
+  }
+  EXPECT_EQ(daemon.get("/health")["status"], "serving");
+  EXPECT_EQ(daemon.get("/api/v1/blocks")["live_objects"], 100);
+  EXPECT_EQ(daemon.get("/api/v1/blocks")["limit_bytes"], 64 << 20);
+  const json classes = daemon.get("/api/v1/classes");
+  ASSERT_EQ(classes.size(), 1u);
+  EXPECT_EQ(classes[0]["allocated"], 500);
+  EXPECT_EQ(classes[0]["freed"], 400);
+  EXPECT_EQ(daemon.get("/api/v1/compaction")["policy"]["automatic"], true);
+
+  httplib::Client http = daemon.http();
+  const auto compacted = http.Post("/api/v1/compaction");
+  ASSERT_TRUE(compacted);
+  EXPECT_GT(json::parse(compacted->body)["bytes_freed"], 0);
+  EXPECT_GT(daemon.get("/api/v1/compaction")["counters"]["objects_moved"], 0);
+  std::vector<std::byte> out(200);
+  for (std::size_t i = 0; i < objects.size(); i += 5) ASSERT_TRUE(session->direct_read(objects[i], out));
+
+  const auto metrics = http.Get("/metrics");
+  ASSERT_TRUE(metrics);
+  EXPECT_NE(metrics->body.find("yonder_node_operations_total{operation=\"alloc\"} 500"), std::string::npos)
+      << metrics->body;
+  EXPECT_EQ(http.Get("/nothing")->status, 404);
+}
+
+TEST(Yonderd, ReadsItsConfigurationAgainOnHangup) {
+  TemporaryDirectory directory;
+  const std::string file = directory.file("yonder.toml");
+  const auto write = [&](const char* threshold) {
+    std::ofstream(file) << "[compaction]\nautomatic = false\nthreshold = " << threshold << "\n";
+  };
+  write("2.0");
+  Daemon daemon({"--config", file});
+  ASSERT_TRUE(daemon.ready());
+  const auto threshold = [&] {
+    return daemon.get("/api/v1/compaction")["policy"]["threshold"].get<double>();
+  };
+  EXPECT_EQ(threshold(), 2.0);
+  const auto reloads_to = [&](double wanted) {
+    EXPECT_TRUE(daemon.child().kill(SIGHUP));
+    const Deadline deadline = soon();
+    while (threshold() != wanted && !deadline.passed(kClock.now())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return threshold() == wanted;
+  };
+  write("3.5");
+  EXPECT_TRUE(reloads_to(3.5));
+  // A file with an error changes nothing, and the daemon goes on.
+  write("\"nonsense\"");
+  EXPECT_TRUE(daemon.child().kill(SIGHUP));
+  write("4.5");
+  EXPECT_TRUE(reloads_to(4.5));
+}
+
+TEST(Yonderd, TellsSystemdWhenItIsReadyAndWhenItStops) {
+  TemporaryDirectory directory;
+  const std::string path = directory.file("notify");
+  const int notify = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  ASSERT_EQ(::bind(notify, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const auto next = [&] {
+    std::array<char, 256> text{};
+    if (!os::wait_ready(notify, os::Ready::kReadable, soon())) return std::string();
+    const ssize_t length = ::read(notify, text.data(), text.size());
+    return std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  };
+  Daemon daemon({}, {"NOTIFY_SOCKET=" + path});
+  EXPECT_EQ(next(), "READY=1");
+  ASSERT_TRUE(daemon.child().kill(SIGHUP));
+  EXPECT_TRUE(next().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_EQ(next(), "READY=1");
+  ASSERT_TRUE(daemon.child().kill(SIGTERM));
+  EXPECT_EQ(next(), "STOPPING=1");
+  EXPECT_TRUE(daemon.child().wait(soon())->success());
+  ::close(notify);
+}
+
+TEST(Yonderd, RefusesWrongFlagsInOneSentence) {
+  for (const std::vector<std::string>& flags :
+       {std::vector<std::string>{"--nonsense"}, {"--memory", "much"}, {"--node.listen", ","}}) {
+    os::SpawnOptions spawn{.argv = {YONDERD}};
+    spawn.argv.insert(spawn.argv.end(), flags.begin(), flags.end());
+    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    spawn.stderr_fd = null;
+    os::Child child = os::Child::spawn(spawn).value();
+    const auto status = child.wait(soon());
+    ::close(null);
+    ASSERT_TRUE(status);
+    EXPECT_FALSE(status->signalled);
+    EXPECT_EQ(status->value, 2) << flags[0];
+  }
+}
+
+// The client dies wherever it happens to be: between two operations, in the middle of
+// a message, of a large write, of a one-sided read.
+TEST(Yonderd, AKilledClientLeavesNothingLockedAndNothingHalfWritten) {
+  Daemon daemon;
+  ASSERT_TRUE(daemon.ready());
+  for (const char* provider : {"shm", "tcp"}) {
+    const std::string address = daemon.address(provider);
+    Connected session = connect(address);
+    ObjectPtr small = session->alloc(100).value();
+    ObjectPtr large = session->alloc(500'000).value();
+    ASSERT_TRUE(session->write(small, bytes_of(100, 1)));
+    ASSERT_TRUE(session->write(large, bytes_of(500'000, 1)));
+    for (int round = 0; round < 6; ++round) {
+      os::SpawnOptions spawn{.argv = {VICTIM, address, fmt::format("{}:{}", small.low(), small.high()),
+                                      fmt::format("{}:{}", large.low(), large.high())}};
+      os::Child victim = os::Child::spawn(spawn).value();
+      std::this_thread::sleep_for(std::chrono::milliseconds(30 + 7 * round));
+      ASSERT_TRUE(victim.kill(SIGKILL));
+      ASSERT_TRUE(victim.wait(soon()));
+      for (ObjectPtr* object : {&small, &large}) {
+        std::vector<std::byte> out(object->size());
+        ASSERT_TRUE(session->read(*object, out)) << "locked";
+        EXPECT_EQ(out, bytes_of(out.size(), static_cast<int>(out[0]))) << "half written";
+        ASSERT_TRUE(session->direct_read(*object, out));
+        EXPECT_EQ(out, bytes_of(out.size(), static_cast<int>(out[0])));
+        ASSERT_TRUE(session->write(*object, bytes_of(out.size(), 9))) << "locked";
+      }
+    }
+  }
+  EXPECT_EQ(daemon.get("/health")["status"], "serving");
+}
+
+}  // namespace
+}  // namespace yonder
