@@ -15,17 +15,23 @@ bool is_refusal(const Error& error) {
          error == ErrorCode::kForeignPointer || error == ErrorCode::kOutOfBounds;
 }
 
+// kOk for a success: asking one for its error would be a mistake of our own.
+template <typename T>
+ErrorCode code_of(const Result<T>& result) {
+  return result ? ErrorCode::kOk : result.error().code();
+}
+
 // All that can be tried with a pointer that names nothing.
 void expect_refused(Session& session, ObjectPtr object, ErrorCode code) {
   std::vector<std::byte> bytes(8);
-  EXPECT_EQ(session.read(object, bytes).error(), code);
-  EXPECT_EQ(session.direct_read(object, bytes).error(), code);
-  EXPECT_EQ(session.scan_read(object, bytes).error(), code);
-  EXPECT_EQ(session.write(object, bytes).error(), code);
-  EXPECT_EQ(session.write_if_version(object, ObjectVersion(1), bytes).error(), code);
-  EXPECT_EQ(session.find(object).error(), code);
-  EXPECT_EQ(session.release_ptr(object).error(), code);
-  EXPECT_EQ(session.free(object).error(), code);
+  EXPECT_EQ(code_of(session.read(object, bytes)), code);
+  EXPECT_EQ(code_of(session.direct_read(object, bytes)), code);
+  EXPECT_EQ(code_of(session.scan_read(object, bytes)), code);
+  EXPECT_EQ(code_of(session.write(object, bytes)), code);
+  EXPECT_EQ(code_of(session.write_if_version(object, ObjectVersion(1), bytes)), code);
+  EXPECT_EQ(code_of(session.find(object)), code);
+  EXPECT_EQ(code_of(session.release_ptr(object)), code);
+  EXPECT_EQ(code_of(session.free(object)), code);
 }
 
 TEST_P(ObjectSuite, AFreedPointerNamesNothing) {
@@ -129,16 +135,16 @@ TEST_P(ObjectSuite, RandomPointersAreRefusedAndTouchNothing) {
 TEST_P(ObjectSuite, SizesOutOfRangeAreRefused) {
   serve();
   const auto session = connect();
-  EXPECT_EQ(session->alloc(0).error(), ErrorCode::kInvalidArgument);
-  EXPECT_EQ(session->alloc((64 << 20) + 1).error(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of(session->alloc(0)), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of(session->alloc((64 << 20) + 1)), ErrorCode::kInvalidArgument);
   ObjectPtr object = session->alloc(100).value();
   std::vector<std::byte> more(101);
-  EXPECT_EQ(session->read(object, more).error(), ErrorCode::kOutOfBounds);
-  EXPECT_EQ(session->direct_read(object, more).error(), ErrorCode::kOutOfBounds);
-  EXPECT_EQ(session->write(object, more).error(), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(code_of(session->read(object, more)), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(code_of(session->direct_read(object, more)), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(code_of(session->write(object, more)), ErrorCode::kOutOfBounds);
   std::vector<std::byte> much_more(100'000);
-  EXPECT_EQ(session->read(object, much_more).error(), ErrorCode::kOutOfBounds);
-  EXPECT_EQ(session->write(object, much_more).error(), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(code_of(session->read(object, much_more)), ErrorCode::kOutOfBounds);
+  EXPECT_EQ(code_of(session->write(object, much_more)), ErrorCode::kOutOfBounds);
   EXPECT_TRUE(session->write(object, {})) << "nothing is a prefix of everything";
   EXPECT_TRUE(session->direct_read(object, {}));
   EXPECT_TRUE(session->read(object, {}));
@@ -159,7 +165,7 @@ TEST_P(ObjectSuite, ANodeAtItsLimitSaysSoAndGoesOn) {
     ASSERT_LT(objects.size(), 1000u);
   }
   ASSERT_FALSE(objects.empty());
-  EXPECT_EQ(session->alloc(64 << 20).error(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(code_of(session->alloc(64 << 20)), ErrorCode::kOutOfMemory);
   std::vector<std::byte> bytes(20'000);
   EXPECT_TRUE(session->direct_read(objects.front(), bytes));
   EXPECT_TRUE(session->write(objects.back(), bytes));
@@ -194,8 +200,8 @@ TEST_P(ObjectSuite, AClosedSessionSaysSo) {
   ObjectPtr object = session->alloc(100).value();
   session->close();
   std::vector<std::byte> bytes(100);
-  EXPECT_EQ(session->alloc(1).error(), ErrorCode::kClosed);
-  EXPECT_EQ(session->direct_read(object, bytes).error(), ErrorCode::kClosed);
+  EXPECT_EQ(code_of(session->alloc(1)), ErrorCode::kClosed);
+  EXPECT_EQ(code_of(session->direct_read(object, bytes)), ErrorCode::kClosed);
 }
 
 }  // namespace
