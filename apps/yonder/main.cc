@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "apps/yonder/compact.h"
 #include "apps/yonder/demo.h"
 #include "apps/yonder/doctor.h"
 #include "bench/all.h"
@@ -77,6 +78,11 @@ int main(int argc, char** argv) {
 
   CLI::App* doctor_command = app.add_subcommand("doctor", "say what this machine can do");
 
+  yonder::apps::CompactOptions compact;
+  CLI::App* compact_command = app.add_subcommand("compact", "make a running yonderd compact its memory");
+  compact_command->add_option("--admin", compact.admin, "host and port of its admin endpoint");
+  compact_command->add_flag("--dry-run", compact.dry_run, "only say what would be freed");
+
   yonder::bench::Options bench{.program = own_path()};
   std::string bench_name;
   std::string json;
@@ -109,6 +115,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   if (demo_command->parsed()) return report(yonder::apps::run_demo(demo));
+  if (compact_command->parsed()) return report(yonder::apps::run_compact(compact));
   if (doctor_command->parsed()) return yonder::apps::run_doctor();
   if (serve_command->parsed()) {
     serve.memory = yonder::Bytes(serve_bytes);

@@ -77,6 +77,7 @@ class Daemon {
   // By provider.
   const std::string& address(const std::string& provider) const { return addresses_.at(provider); }
   bool ready() const { return ready_; }
+  const std::string& admin() const { return addresses_.at("admin"); }
 
   httplib::Client http() const { return httplib::Client(addresses_.at("admin")); }
   json get(const std::string& path) const {
@@ -188,6 +189,31 @@ TEST(Yonderd, TellsMonitorsWhatItDoes) {
   EXPECT_NE(metrics->body.find("yonder_node_operations_total{operation=\"alloc\"} 500"), std::string::npos)
       << metrics->body;
   EXPECT_EQ(http.Get("/nothing")->status, 404);
+}
+
+TEST(Yonderd, CompactsWhenTheCommandLineAsks) {
+  Daemon daemon({"--compaction.automatic=false"});
+  ASSERT_TRUE(daemon.ready());
+  const Connected session = connect(daemon.address("shm"));
+  std::vector<client::AllocItem> items(3000, client::AllocItem{.bytes = 300});
+  session->alloc_many(items);
+  std::vector<client::FreeItem> gone;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i % 4 != 0) gone.push_back({.object = items[i].result.value()});
+  }
+  session->free_many(gone);
+  const std::string admin = daemon.admin().substr(std::string("http://").size());
+  const auto run = [](std::vector<std::string> flags) {
+    os::SpawnOptions spawn{.argv = {YONDER, "compact"}};
+    spawn.argv.insert(spawn.argv.end(), flags.begin(), flags.end());
+    os::Child child = os::Child::spawn(spawn).value();
+    return child.wait(soon()).value().value;
+  };
+  EXPECT_EQ(run({"--admin", admin, "--dry-run"}), 0);
+  EXPECT_EQ(daemon.get("/api/v1/compaction")["counters"]["runs"], 0) << "a dry run changes nothing";
+  EXPECT_EQ(run({"--admin", admin}), 0);
+  EXPECT_GT(daemon.get("/api/v1/compaction")["counters"]["bytes_freed"], 0);
+  EXPECT_EQ(run({"--admin", "127.0.0.1:1"}), 1) << "nobody there";
 }
 
 TEST(Yonderd, ReadsItsConfigurationAgainOnHangup) {

@@ -42,6 +42,7 @@ FrameStore::FrameStore(const Clock& clock, const FrameStoreOptions& options, os:
       superblock_bytes_(options.superblock.count()),
       huge_pages_(options.huge_pages),
       quarantine_time_(options.quarantine),
+      give_back_(options.give_back),
       on_superblock_(options.on_superblock),
       arena_(std::move(arena)) {}
 
@@ -111,11 +112,11 @@ void FrameStore::punch(Extent extent) {
   }
   // Failure leaves the pages in place: nothing is lost but memory of the system.
   const std::uint64_t offset = std::uint64_t{extent.first - superblock->first.value()} * kUnit;
-  if (offset % superblock->memfd.page_bytes() == 0 &&
+  if (give_back_ && offset % superblock->memfd.page_bytes() == 0 &&
       extent.units * kUnit % superblock->memfd.page_bytes() == 0) {
     if (superblock->memfd.punch_hole(offset, extent.units * kUnit)) return;
   }
-  // Part of a huge page cannot be given back, but must read as free headers.
+  // What cannot be given back (part of a huge page) must read as free headers.
   sync::shared_zero(address(FrameId(extent.first)), extent.units * kUnit);
 }
 

@@ -57,6 +57,9 @@ struct FrameStoreOptions {
   Bytes superblock{std::uint64_t{128} << 20};
   os::HugePages huge_pages = os::HugePages::kOff;
   Duration quarantine = 2 * kVersionWrapBound;
+  // Off: the pages of released frames stay, zeroed. A NIC that has pinned them would go
+  // on reading the old ones when a frame is used again.
+  bool give_back = true;
   // Called with each new superblock before any frame of it is handed out (to
   // register it with the fabric). Its error fails the allocation.
   std::function<Result<void>(const Superblock&)> on_superblock;
@@ -125,6 +128,7 @@ class FrameStore {
   const std::uint64_t superblock_bytes_;
   const os::HugePages huge_pages_;
   const Duration quarantine_time_;
+  const bool give_back_;
   const std::function<Result<void>(const Superblock&)> on_superblock_;
   os::Mapping arena_;
 

@@ -1,6 +1,9 @@
 #include "yonder/node/frame_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
 
 #include <algorithm>
 #include <map>
@@ -83,6 +86,22 @@ TEST(FrameStore, StopsAtItsLimitAndGoesOnAfterARelease) {
   store->release(frames.back(), 1 << 20);
   EXPECT_TRUE(store->allocate(1 << 20));
   EXPECT_EQ(store->allocate(1 << 20).error(), ErrorCode::kOutOfMemory);
+}
+
+TEST(FrameStore, KeepsThePagesOfReleasedFramesIfTold) {
+  for (const bool give_back : {true, false}) {
+    FakeClock clock;
+    auto store = FrameStore::create(clock, {.give_back = give_back}).value();
+    const FrameId frame = store->allocate(1 << 20).value();
+    std::memset(store->address(frame), 7, 1 << 20);
+    store->release(frame, 1 << 20);
+    EXPECT_EQ(*store->address(frame), std::byte{0}) << "a free header either way";
+    store->for_each_superblock([&](const Superblock& superblock) {
+      struct stat file{};
+      ASSERT_EQ(::fstat(superblock.memfd.fd().get(), &file), 0);
+      EXPECT_EQ(file.st_blocks * 512 >= 1 << 20, !give_back);
+    });
+  }
 }
 
 TEST(FrameStore, TellsAboutEachSuperblockBeforeItsFramesAreUsed) {

@@ -44,9 +44,15 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
     chosen.seed = seed;
   }
   YONDER_TRY(classes, SizeClasses::create(options.classes));
+  // The largest object has room in one, with all that its validator adds.
+  if (options.superblock.count() < classes.span_bytes_for(kMaxObjectBytes)) {
+    return fail(ErrorCode::kInvalidArgument, "superblock size",
+                static_cast<std::int64_t>(options.superblock.count()));
+  }
   YONDER_TRY(store, FrameStore::create(clock, {.limit = options.limit,
                                                .superblock = options.superblock,
                                                .huge_pages = options.huge_pages,
+                                               .give_back = options.give_back,
                                                .on_superblock = options.on_superblock}));
   YONDER_TRY(table, BlockTable::create(table_options(*store, classes)));
   YONDER_TRY(map, os::Mapping::anonymous({.bytes = std::size_t{store->max_units()} * sizeof(void*)}));

@@ -68,6 +68,8 @@ struct HeapOptions {
   Bytes limit{std::uint64_t{1} << 30};  // Of memory in frames.
   Bytes superblock{std::uint64_t{128} << 20};
   os::HugePages huge_pages = os::HugePages::kOff;
+  // Free memory goes back to the system; see FrameStoreOptions.
+  bool give_back = true;
   SizeClassOptions classes;
   Correction correction = Correction::kScan;
   std::uint32_t max_threads = 64;

@@ -94,6 +94,13 @@ TEST_P(HeapTest, WritesIfTheVersionIsUnchanged) {
   EXPECT_EQ(contents(thread_, object), pattern(64, 2));
 }
 
+TEST(Heap, RefusesSuperblocksTooSmallForTheLargestObject) {
+  HeapOptions options{.superblock = Bytes((std::uint64_t{64} << 20) + 4096)};
+  EXPECT_TRUE(Heap::create(kClock, options));
+  options.classes.validator = Validator::kLines;
+  EXPECT_FALSE(Heap::create(kClock, options)) << "a version byte in every line";
+}
+
 TEST(Heap, RefusesSizesItCannotHave) {
   const auto heap = make_heap();
   HeapThread thread = heap->register_thread().value();

@@ -97,6 +97,10 @@ Result<void> Server::open_heap() {
     ports_.push_back(std::make_unique<Port>(port, options_, *metrics_));
   }
   HeapOptions heap = options_.heap;
+  for (const PortOptions& port : options_.ports) {
+    // Its NIC has the pages pinned, and would read old ones.
+    if (port.fabric->capabilities().provider == "verbs") heap.give_back = false;
+  }
   heap.on_superblock = [this](const Superblock& superblock) -> Result<void> {
     for (std::size_t i = 0; i < ports_.size(); ++i) {
       const Result<void> added = ports_[i]->add_superblock(superblock);

@@ -55,6 +55,10 @@ TEST(NodeServer, RefusesOptionsThatMakeNoSense) {
   options = options_on(*shm, "shm:");
   options.heap.limit = Bytes(0);
   EXPECT_EQ(error_of(options), ErrorCode::kInvalidArgument);
+  options = options_on(*shm, "shm:");
+  options.heap.superblock = Bytes((std::uint64_t{64} << 20) + 4096);
+  options.validator = Validator::kChecksum;
+  EXPECT_EQ(error_of(options), ErrorCode::kOk) << "64 MiB and what a checksum adds";
   options = options_on(*shm, "no-address");
   EXPECT_EQ(error_of(options), ErrorCode::kAddressInvalid);
 }

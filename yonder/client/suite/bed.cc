@@ -10,6 +10,8 @@ void ObjectSuite::SetUp() {
   options.ports = {{.fabric = &place_->server_fabric(), .address = place_->listen_address()}};
   options.heap.node = node::NodeId(7);
   options.heap.limit = Bytes(64 << 20);
+  // The smallest: registering it with a NIC takes all of its memory.
+  options.heap.superblock = Bytes(std::uint64_t{66} << 20);
   options.heap.seed = testing::test_seed() | 1;
   options.validator = GetParam().validator;
   options.compaction.automatic = false;  // Tests say when.
