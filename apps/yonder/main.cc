@@ -98,8 +98,7 @@ int main(int argc, char** argv) {
   for (const auto& [flag, parameter] :
        {std::pair{"--trace", "trace"}, {"--threads", "threads"}, {"--pause-us", "pause_us"}}) {
     bench_command->add_option_function<std::string>(
-        flag,
-        [&bench, parameter = parameter](const std::string& value) { bench.parameters[parameter] = value; },
+        flag, [&bench, name = parameter](const std::string& value) { bench.parameters[name] = value; },
         "for the benchmarks that say so");
   }
   bench_command->add_option("--json", json, "write the report to this file (- for standard output)");

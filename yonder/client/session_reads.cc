@@ -86,12 +86,11 @@ Task<Result<ObjectVersion>> SessionCore::run(OneSidedRead& machine, Need need, O
 Task<Result<void>> SessionCore::serve(OneSidedRead& machine, Need& need, Deadline deadline) {
   if (need == Need::kPause) {
     co_await scheduler_->sleep_for(machine.pause());
-  } else if (need == Need::kUnknown) {
-    const std::size_t before = map_->superblock_count();
+  } else if (need == Need::kUnknown && !map_->knows(machine.translation().entry.frame())) {
     const Result<void> learned = co_await learn_superblocks(deadline);
     if (!learned) co_return learned;
     // The node has no such superblock: whatever named it, the node knows better.
-    if (map_->superblock_count() == before) need = Need::kElsewhere;
+    if (!map_->knows(machine.translation().entry.frame())) need = Need::kElsewhere;
   }
   if (need != Need::kElsewhere) {
     need = machine.begin(clock().now());
@@ -188,6 +187,14 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
   std::vector<fabric::WorkRequest> requests;
   constexpr int kRounds = 4;
   for (int round = 0; round < kRounds; ++round) {
+    if (std::ranges::any_of(reads, [](const auto& one) { return one->need == Need::kUnknown; })) {
+      // One question for all of them; if it fails, each finds out by itself.
+      const Result<void> learned = co_await learn_superblocks(deadline);
+      if (!learned) break;
+      for (const auto& one : reads) {
+        if (one->need == Need::kUnknown) one->need = one->machine.begin(clock().now());
+      }
+    }
     requests.clear();
     for (const auto& one : reads) {
       if (one->need != Need::kFetch) continue;

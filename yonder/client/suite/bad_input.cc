@@ -175,11 +175,12 @@ TEST_P(ObjectSuite, ANodeAtItsLimitSaysSoAndGoesOn) {
 
 TEST_P(ObjectSuite, AStoppedNodeSaysSo) {
   serve();
+  // Short for what comes after the stop; until then, as long as it takes.
   const auto session = connect({.timeout = std::chrono::milliseconds(300)});
-  ObjectPtr object = session->alloc(100).value();
+  const Deadline soon = Deadline::after(session->clock(), std::chrono::seconds(10));
+  ObjectPtr object = session->alloc(100, soon).value();
   std::vector<std::byte> bytes(100);
-  ASSERT_TRUE(session->direct_read(object, bytes));
-  const Deadline soon = Deadline::after(session->clock(), std::chrono::seconds(5));
+  ASSERT_TRUE(session->direct_read(object, bytes, soon));
   if (is_virtual()) {
     server_->begin_stop();
     EXPECT_TRUE(scheduler_->run(soon));

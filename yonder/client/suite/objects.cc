@@ -168,6 +168,8 @@ TEST_P(ObjectSuite, BatchesDoWhatSingleCallsDo) {
     }
   }
 
+  EXPECT_EQ(session->stats().corrections, 0u) << "nothing has moved";
+
   std::vector<FreeItem> frees(kCount);
   for (std::size_t i = 0; i < kCount; ++i) frees[i].object = writes[i].object;
   session->free_many(frees);
