@@ -41,7 +41,13 @@ Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_
     block = spare;
   }
   in_use_.fetch_add(1, std::memory_order_relaxed);  // A statistic.
-  publish(block, frame, size_class);
+  if (mirror_ != nullptr) {
+    if (const auto placed = mirror_->place(block, frame, size_class); !placed) {
+      give_back(block);
+      return std::unexpected(placed.error());
+    }
+  }
+  store_entry(block, frame, size_class);
   return block;
 }
 
@@ -72,6 +78,7 @@ void BlockTable::give_back(BlockId block) {
   // owns the entry.
   const BlockEntry old(words_[block.value()].load(std::memory_order_relaxed));
   words_[block.value()].store(old.bits() & ~std::uint64_t{1}, std::memory_order_release);
+  if (mirror_ != nullptr && old.valid()) mirror_->remove(block, old.size_class());
   in_use_.fetch_sub(1, std::memory_order_relaxed);
   // release: pairs with the acquire in try_take().
   census_[block.value()].store(0, std::memory_order_release);
@@ -81,6 +88,15 @@ void BlockTable::give_back(BlockId block) {
 }
 
 void BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) {
+  if (mirror_ != nullptr) {
+    // A mapping replaces one of the same size, so it takes nothing that could be used
+    // up but some of the kernel's memory for a moment.
+    YONDER_CHECK(mirror_->place(block, frame, size_class), "a block can be switched");
+  }
+  store_entry(block, frame, size_class);
+}
+
+void BlockTable::store_entry(BlockId block, FrameId frame, std::uint8_t size_class) {
   YONDER_DCHECK(block.value() != 0 && block.value() < capacity_, "a block that was taken");
   const BlockEntry old(words_[block.value()].load(std::memory_order_relaxed));
   // release: pairs with the acquire in lookup().

@@ -72,6 +72,16 @@ class BlockEntry {
   std::uint64_t bits_ = 0;
 };
 
+// Somebody who publishes the same in another form.
+class BlockMirror {
+ public:
+  virtual ~BlockMirror() = default;
+  // The block is in this frame from now on.
+  virtual Result<void> place(BlockId block, FrameId frame, std::uint8_t size_class) = 0;
+  // The id is not in use any more.
+  virtual void remove(BlockId block, std::uint8_t size_class) = 0;
+};
+
 class BlockTable {
  public:
   static constexpr std::uint32_t kNaturalPerUnit = 2;
@@ -88,6 +98,9 @@ class BlockTable {
   // An id nobody uses, open, mapped to `frame` from now on. `group` says which of
   // the frame's blocks it is; kNotNatural: none with a natural id. kResourceExhausted.
   Result<BlockId> open(FrameId frame, std::uint32_t group, std::uint8_t size_class);
+  // Tells `mirror`, which outlives the table, of all that happens from now on. Before
+  // the first block is opened.
+  void set_mirror(BlockMirror* mirror) { mirror_ = mirror; }
   // Maps `block` to another frame. The caller moves the block.
   void publish(BlockId block, FrameId frame, std::uint8_t size_class);
 
@@ -135,6 +148,7 @@ class BlockTable {
   bool try_take(std::uint32_t id);
   Result<BlockId> take_spare();
   void give_back(BlockId block);
+  void store_entry(BlockId block, FrameId frame, std::uint8_t size_class);
 
   const std::uint32_t natural_;
   const std::uint32_t capacity_;
@@ -144,6 +158,7 @@ class BlockTable {
   std::atomic<std::uint64_t>* const words_;
   std::atomic<Census>* const census_;
   std::atomic<std::uint32_t> in_use_{0};
+  BlockMirror* mirror_ = nullptr;
 
   mutable sync::Mutex mutex_;
   std::vector<std::uint32_t> returned_spares_ YONDER_GUARDED_BY(mutex_);

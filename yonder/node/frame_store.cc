@@ -108,7 +108,7 @@ void FrameStore::punch(Extent extent) {
   Superblock* superblock = nullptr;
   {
     sync::LockGuard lock(mutex_);
-    superblock = &superblock_of(extent.first);  // Superblocks stay where they are.
+    superblock = &superblocks_[superblock_of(extent.first)];  // Superblocks stay where they are.
   }
   // Failure leaves the pages in place: nothing is lost but memory of the system.
   const std::uint64_t offset = std::uint64_t{extent.first - superblock->first.value()} * kUnit;
@@ -186,10 +186,17 @@ Result<void> FrameStore::add_superblock() {
   return {};
 }
 
-Superblock& FrameStore::superblock_of(std::uint32_t unit) {
+std::size_t FrameStore::superblock_of(std::uint32_t unit) const {
   const std::size_t index = unit / (superblock_bytes_ / kUnit);
   YONDER_CHECK(index < superblocks_.size(), "a frame lies in a superblock");
-  return superblocks_[index];
+  return index;
+}
+
+FrameStore::FilePlace FrameStore::file_place(FrameId frame) const {
+  sync::LockGuard lock(mutex_);
+  const Superblock& superblock = superblocks_[superblock_of(frame.value())];  // It stays where it is.
+  return {.fd = &superblock.memfd.fd(),
+          .offset = std::uint64_t{frame.value() - superblock.first.value()} * kUnit};
 }
 
 std::uint32_t FrameStore::unit_count() const {

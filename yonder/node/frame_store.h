@@ -88,6 +88,12 @@ class FrameStore {
     return FrameId(
         static_cast<std::uint32_t>((address - arena_.data()) / static_cast<std::ptrdiff_t>(kUnit)));
   }
+  // Where a frame is in the file of its superblock. The file stays open.
+  struct FilePlace {
+    const os::Fd* fd;
+    std::uint64_t offset;
+  };
+  FilePlace file_place(FrameId frame) const;
   std::uint32_t unit_count() const;  // Units of all superblocks so far.
   // Units there can ever be: every frame id is below this.
   std::uint32_t max_units() const { return static_cast<std::uint32_t>(arena_.size() / kUnit); }
@@ -119,7 +125,7 @@ class FrameStore {
   bool take_best_fit(std::uint32_t units, std::uint32_t& first) YONDER_REQUIRES(mutex_);
   void add_free(Extent extent) YONDER_REQUIRES(mutex_);
   void remove_free(std::map<std::uint32_t, std::uint32_t>::iterator at) YONDER_REQUIRES(mutex_);
-  Superblock& superblock_of(std::uint32_t unit) YONDER_REQUIRES(mutex_);
+  std::size_t superblock_of(std::uint32_t unit) const YONDER_REQUIRES(mutex_);
   std::vector<Extent> merge_neighbours(std::span<const Extent> sorted) const;
   void punch(Extent extent);
 

@@ -43,7 +43,9 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
     YONDER_TRY(seed, secure_random_u64());
     chosen.seed = seed;
   }
-  YONDER_TRY(classes, SizeClasses::create(options.classes));
+  // A block is a range of addresses only if it is a range of pages.
+  if (options.remap == Remap::kMmap) chosen.classes.whole_frame_blocks = true;
+  YONDER_TRY(classes, SizeClasses::create(chosen.classes));
   // The largest object has room in one, with all that its validator adds.
   if (options.superblock.count() < classes.span_bytes_for(kMaxObjectBytes)) {
     return fail(ErrorCode::kInvalidArgument, "superblock size",
@@ -56,8 +58,10 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
                                                .on_superblock = options.on_superblock}));
   YONDER_TRY(table, BlockTable::create(table_options(*store, classes)));
   YONDER_TRY(map, os::Mapping::anonymous({.bytes = std::size_t{store->max_units()} * sizeof(void*)}));
-  return std::unique_ptr<Heap>(new Heap(std::make_unique<internal::HeapCore>(
-      clock, chosen, std::move(classes), std::move(store), std::move(table), std::move(map))));
+  auto core = std::make_unique<internal::HeapCore>(clock, chosen, std::move(classes), std::move(store),
+                                                   std::move(table), std::move(map));
+  if (options.remap == Remap::kMmap) YONDER_TRY_VOID(core->add_views());
+  return std::unique_ptr<Heap>(new Heap(std::move(core)));
 }
 
 Heap::Heap(std::unique_ptr<internal::HeapCore> core) : core_(std::move(core)) {
@@ -112,6 +116,7 @@ bool Heap::reclaim() {
 }
 const FrameStore& Heap::frames() const { return *core_->store; }
 const BlockTable& Heap::blocks() const { return *core_->table; }
+const BlockViews* Heap::views() const { return core_->views.get(); }
 const SizeClasses& Heap::classes() const { return core_->classes; }
 
 }  // namespace yonder::node

@@ -63,6 +63,12 @@ enum class Correction : std::uint8_t {
   kIndex,  // ask the frame's index of displaced objects; costs memory per displaced object
 };
 
+// How the place of a block is published.
+enum class Remap : std::uint8_t {
+  kTable,  // in the block table only
+  kMmap,   // also as a range of addresses per block (block_views.h): one block per frame
+};
+
 struct HeapOptions {
   NodeId node;                          // Goes into every pointer.
   Bytes limit{std::uint64_t{1} << 30};  // Of memory in frames.
@@ -71,6 +77,7 @@ struct HeapOptions {
   // Free memory goes back to the system; see FrameStoreOptions.
   bool give_back = true;
   SizeClassOptions classes;
+  Remap remap = Remap::kTable;
   Correction correction = Correction::kScan;
   std::uint32_t max_threads = 64;
   Duration longest_wait = std::chrono::seconds(1);  // For an object that another thread holds.
@@ -198,6 +205,7 @@ class Heap {
   // and validator for the arithmetic.
   const FrameStore& frames() const;
   const class BlockTable& blocks() const;
+  const class BlockViews* views() const;  // Null unless Remap::kMmap.
   const SizeClasses& classes() const;
 
   // Aborts if anything is inconsistent. Requires that no thread is inside an

@@ -51,7 +51,7 @@ Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> o
     const BlockEntry entry = core_->table->lookup(object.home());
     if (entry.valid() && entry.size_class() == object.size_class() && object.slot() < facts.slots)
         [[likely]] {
-      std::byte* slot = core_->store->address(entry.frame()) + offset;
+      std::byte* slot = core_->block_address(object.home(), entry) + offset;
       const HeaderWord before(header_at(slot).load(std::memory_order_acquire));
       if (before.names(object.home(), object.id()) && before.is_readable() &&
           copy_is_proven(core_->layouts[object.size_class()], slot, before, start, out)) [[likely]] {

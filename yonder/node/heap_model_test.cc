@@ -204,6 +204,9 @@ TEST(HeapModel, AgreesWithItsTwinWithAnIndex) {
 TEST(HeapModel, AgreesWithItsTwinInLargeFramesAndWholeFrameBlocks) {
   run({.limit = Bytes(32 << 20), .classes = {.frame_bytes = 64 << 10, .whole_frame_blocks = true}}, 5000);
 }
+TEST(HeapModel, AgreesWithItsTwinWhenBlocksAreRemapped) {
+  run({.limit = Bytes(32 << 20), .classes = {.frame_bytes = 64 << 10}, .remap = Remap::kMmap}, 5000);
+}
 TEST(HeapModel, AgreesWithItsTwinAtATightLimit) { run({.limit = Bytes(3 << 20)}, 6000); }
 
 }  // namespace

@@ -305,6 +305,10 @@ TEST(HeapStress, WithChecksums) {
   run_and_check(
       {.options = {.classes = {.validator = Validator::kChecksum}}, .bytes = 150, .operations = 150'000});
 }
+TEST(HeapStress, WithBlocksThatAreRemapped) {
+  run_and_check(
+      {.options = {.classes = {.frame_bytes = 4096}, .remap = Remap::kMmap}, .operations = 150'000});
+}
 TEST(HeapStress, WithAnIndexOfDisplacedObjects) {
   run_and_check({.options = {.correction = Correction::kIndex}, .operations = 150'000});
 }

@@ -296,6 +296,18 @@ TEST(Heap, GivesFreedMemoryBackToTheSystem) {
   heap->check_invariants();
 }
 
+TEST(Heap, KeepsNoFrameOfAClassWithoutObjects) {
+  const auto heap = make_heap();
+  HeapThread thread = heap->register_thread().value();
+  std::vector<ObjectPtr> objects;
+  for (std::uint32_t bytes = 8; bytes < 60000; bytes += bytes / 4)
+    objects.push_back(thread.alloc(bytes).value());
+  for (const ObjectPtr object : objects) ASSERT_TRUE(thread.free(object));
+  EXPECT_TRUE(heap->reclaim());
+  EXPECT_EQ(heap->stats().active_bytes, 0u);
+  EXPECT_EQ(heap->stats().blocks, 0u);
+}
+
 TEST(Heap, RareClassesShareFramesAmongThreads) {
   const auto heap = make_heap();
   std::vector<HeapThread> threads;

@@ -173,6 +173,8 @@ void ClassPool::trim() {
   {
     sync::LockGuard lock(mutex_);
     for (Frame* frame : take_from_threads()) surplus.push_back(relist(*frame));
+    if (shared_ != nullptr) drop(*std::exchange(shared_, nullptr));
+    for (Frame* frame : std::vector<Frame*>(available_)) surplus.push_back(relist(*frame));
     for (Frame* frame : std::exchange(empty_, {})) surplus.push_back(forget(*frame));
   }
   retire_all(std::move(surplus));

@@ -40,6 +40,13 @@ HeapCore::~HeapCore() {
   }
 }
 
+Result<void> HeapCore::add_views() {
+  YONDER_TRY(made, BlockViews::create(*store, classes, table->capacity()));
+  views = std::move(made);
+  table->set_mirror(views.get());
+  return {};
+}
+
 Result<Frame*> HeapCore::make_frame(std::uint8_t size_class, const SizeClass& shape) {
   YONDER_TRY(id, store->allocate(shape.frame_bytes));
   FramePtr frame = Frame::create(id, store->address(id), size_class, shape);

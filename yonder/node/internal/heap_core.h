@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "yonder/node/block_table.h"
+#include "yonder/node/block_views.h"
 #include "yonder/node/frame_store.h"
 #include "yonder/node/heap.h"
 #include "yonder/node/internal/class_pool.h"
@@ -48,6 +49,7 @@ struct HeapCore {
   const std::uint16_t id_step;
 
   const std::unique_ptr<FrameStore> store;
+  std::unique_ptr<BlockViews> views;  // Null unless Remap::kMmap; set once. Outlives the table.
   const std::unique_ptr<BlockTable> table;
   os::Mapping map_memory;
   // The frame map: frame id → Frame, null if no frame starts there.
@@ -64,6 +66,15 @@ struct HeapCore {
   Frame* frame_at(FrameId id) const { return map[id.value()].load(std::memory_order_acquire); }
   SlotLayout layout_of(const Frame& frame) const {
     return SlotLayout(classes.validator(), frame.slot_bytes());
+  }
+
+  // Before the heap is used. kOutOfMemory.
+  Result<void> add_views();
+  // Where readers find the slots of a block whose table entry they have.
+  std::byte* block_address(BlockId block, BlockEntry entry) const {
+    if (views != nullptr && entry.size_class() != kSpanClass) [[unlikely]]
+      return views->address(block);
+    return store->address(entry.frame());
   }
 
   // A new frame with its blocks, entered in the map; state kSeized.
