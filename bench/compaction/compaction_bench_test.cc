@@ -29,7 +29,7 @@ TEST(CompactionBench, ReadsWhileTheMemoryIsCompacted) {
         {.path = path, .frames = 100, .window = std::chrono::milliseconds(5), .pause = Duration(0)});
     ASSERT_TRUE(round) << round.error();
     EXPECT_GT(round->blocks_freed, 70) << "three in four are free";
-    EXPECT_LE(round->blocks_freed, 75);
+    EXPECT_LE(round->blocks_freed, 77) << "and threads may have had two frames more";
     EXPECT_EQ(round->failed_reads, 0);
     EXPECT_GT(round->before_per_second, 0);
     EXPECT_GT(round->during_per_second, 0);
