@@ -74,6 +74,7 @@ class Stress {
     node::NodeOptions options;
     options.ports = {{.fabric = fabric_.get(), .address = plan.address}};
     options.heap.limit = Bytes(64 << 20);
+    options.heap.classes.frame_bytes = 4096;  // Many frames, so that there is always one to free.
     options.heap.seed = ::yonder::testing::test_seed() | 1;
     options.validator = plan.validator;
     options.compaction.automatic = false;
