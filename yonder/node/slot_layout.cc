@@ -189,7 +189,7 @@ std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std
     return word;
   }
   if (validator_ == Validator::kReread) {
-    std::memcpy(out.data(), raw.data() + kHeaderBytes, out.size());
+    std::ranges::copy(raw.subspan(kHeaderBytes, out.size()), out.begin());
     return word;
   }
   if (validator_ == Validator::kChecksum) {
@@ -197,7 +197,7 @@ std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std
     const std::byte* payload = raw.data() + kHeaderBytes + kChecksumBytes;
     std::memcpy(&sum, raw.data() + kHeaderBytes, sizeof sum);
     if (sum != checksum_of(word, payload, capacity_)) return std::nullopt;
-    std::memcpy(out.data(), payload, out.size());
+    std::ranges::copy(raw.subspan(kHeaderBytes + kChecksumBytes, out.size()), out.begin());
     return word;
   }
   bool whole = true;

@@ -80,7 +80,7 @@ class NearReader {
         version = node::ObjectVersion(before.version());
         return;
       }
-      layout.load(slot, out);
+      if (!out.empty()) layout.load(slot, out);
       // The copy comes before the second look: pairs with the release with which a
       // writer's header leaves state live, before it touches the payload.
       std::atomic_thread_fence(std::memory_order_acquire);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "yonder/fabric/tcp/tcp.h"
 #include "yonder/node/server.h"
 #include "yonder/os/steady_clock.h"
+#include "yonder/sync/spin.h"
 #include "yonder/testing/history.h"
 #include "yonder/testing/seed.h"
 
@@ -264,6 +266,64 @@ std::unique_ptr<fabric::Fabric> open_tcp() { return fabric::tcp::open().value();
 std::string shm_address(const char* options = "?inprocess=off") {
   static std::atomic<unsigned> next{0};
   return "shm:object-history-" + std::to_string(::getpid()) + "-" + std::to_string(next++) + options;
+}
+
+// One object of many lines, written inside the node all the time: many a copy
+// meets a writer, and without its proof would be torn.
+void read_under_constant_writing(const Plan& plan) {
+  const auto server_fabric = plan.open();
+  node::NodeOptions options;
+  options.ports = {{.fabric = server_fabric.get(), .address = plan.address}};
+  options.heap.limit = Bytes(64 << 20);
+  options.validator = plan.validator;
+  const auto server = node::Server::create(options).value();
+  const auto fabric = plan.open();
+  const auto session =
+      Session::connect(*fabric, {.address = server->address(), .use_windows = plan.use_windows}).value();
+  ObjectPtr object = session->alloc(plan.bytes).value();
+  ASSERT_TRUE(session->write(object, pattern(plan.bytes, 1)));
+
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    node::HeapThread thread = server->heap().register_thread().value();
+    ObjectPtr mine = object;
+    const std::array values = {pattern(plan.bytes, 1), pattern(plan.bytes, ~std::uint64_t{1})};
+    for (std::size_t i = 0; !stop.load(); ++i) {
+      EXPECT_TRUE(thread.write(mine, values[i % values.size()]));
+      // About as long as a write: a reader needs a moment without one.
+      for (int pause = 0; pause < 20; ++pause) sync::cpu_pause();
+    }
+  });
+  std::vector<std::byte> value(plan.bytes);
+  const std::uint64_t reads = kSlow ? plan.operations / 10 : plan.operations;
+  for (std::uint64_t i = 0; i < reads && !::testing::Test::HasFailure(); ++i) {
+    const auto version = session->direct_read(object, value);
+    EXPECT_TRUE(version) << version.error();
+    EXPECT_NE(number_in(value), ~std::uint64_t{0}) << "torn";
+  }
+  stop.store(true);
+  writer.join();
+}
+
+TEST(ObjectHistory, ACopyMadeDuringAWriteIsNeverTakenForAValue) {
+  for (const bool use_windows : {true, false}) {
+    read_under_constant_writing({.open = open_shm,
+                                 .address = shm_address(),
+                                 .use_windows = use_windows,
+                                 .bytes = 3000,
+                                 .operations = 20'000});
+    read_under_constant_writing({.open = open_shm,
+                                 .address = shm_address(),
+                                 .validator = node::Validator::kChecksum,
+                                 .use_windows = use_windows,
+                                 .bytes = 3000,
+                                 .operations = 20'000});
+  }
+  read_under_constant_writing({.open = open_tcp,
+                               .address = "tcp://127.0.0.1:0",
+                               .validator = node::Validator::kChecksum,
+                               .bytes = 3000,
+                               .operations = 2'000});
 }
 
 TEST(ObjectHistory, AMillionOperationsOverSharedMemoryAreLinearizable) {
