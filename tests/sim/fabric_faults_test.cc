@@ -17,6 +17,7 @@
 
 #include "yonder/base/prng.h"
 #include "yonder/fabric/sim/world.h"
+#include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::fabric::sim {
@@ -304,17 +305,7 @@ class Chaos {
   std::map<std::uint64_t, std::uint64_t> newest_;
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 300;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr std::uint64_t kSeeds = 300;
-#else
-constexpr std::uint64_t kSeeds = 3000;
-#endif
-#else
-constexpr std::uint64_t kSeeds = 3000;
-#endif
+constexpr auto kSeeds = ::yonder::testing::scaled<std::uint64_t>(3000, 10);
 
 TEST(FabricFaults, TheGuaranteesHoldForEverySeed) {
   for (std::uint64_t i = 0; i < kSeeds; ++i) {

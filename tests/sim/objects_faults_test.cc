@@ -23,6 +23,7 @@
 #include "yonder/fabric/sim/world.h"
 #include "yonder/node/server.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder {
@@ -324,17 +325,7 @@ class Chaos {
   std::vector<HistoryEvent> uncertain_writes_;
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSeeds = 25;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr std::uint64_t kSeeds = 25;
-#else
-constexpr std::uint64_t kSeeds = 300;
-#endif
-#else
-constexpr std::uint64_t kSeeds = 300;
-#endif
+constexpr auto kSeeds = ::yonder::testing::scaled<std::uint64_t>(300, 10);
 
 TEST(ObjectsInASimulatedCluster, StayLinearizableWhateverGoesWrong) {
   std::uint64_t moved = 0;

@@ -8,6 +8,7 @@
 #include "yonder/base/prng.h"
 #include "yonder/node/heap.h"
 #include "yonder/os/steady_clock.h"
+#include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::node {
@@ -181,10 +182,12 @@ class Twins {
 
 void run(const HeapOptions& options, int steps) {
   Twins twins(options, ::yonder::testing::test_seed());
+  // Every step looks at everything, which a sanitizer makes slow.
+  steps = ::yonder::testing::scaled(steps);
   for (int i = 0; i < steps && !::testing::Test::HasFatalFailure(); ++i) {
     twins.step();
     twins.check();
-    if (i % 2000 == 1999) twins.thin_out();
+    if (i % (steps / 3) == steps / 3 - 1) twins.thin_out();
     if (i % 500 == 0) twins.check_all_values();
   }
   twins.check_all_values();

@@ -19,6 +19,7 @@
 #include "yonder/os/steady_clock.h"
 #include "yonder/sync/shared_copy.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::node {
@@ -262,21 +263,8 @@ class Stress {
   std::vector<HistoryEvent> history_;
 };
 
-constexpr bool kSlow =
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-    true;
-#else
-    false;
-#endif
-#else
-    false;
-#endif
-
 void run_and_check(Plan plan) {
-  if (kSlow) plan.operations /= 8;
+  plan.operations = ::yonder::testing::scaled(plan.operations);
   Stress stress(plan);
   stress.run();
   EXPECT_GE(stress.history().size(), plan.operations);
@@ -324,7 +312,7 @@ TEST(HeapStress, AtTheMemoryLimitNothingIsLost) {
       HeapThread thread = heap->register_thread().value();
       Prng random(::yonder::testing::test_seed() + static_cast<std::uint64_t>(t));
       std::vector<std::pair<ObjectPtr, std::uint64_t>> mine;
-      for (int i = 0; i < (kSlow ? 6000 : 8000); ++i) {
+      for (int i = 0; i < 8000; ++i) {
         const auto size = static_cast<std::uint32_t>(8 + random.below(900));
         if (auto object = thread.alloc(size)) {
           std::vector<std::byte> value(size);

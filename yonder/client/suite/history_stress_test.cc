@@ -19,6 +19,7 @@
 #include "yonder/os/steady_clock.h"
 #include "yonder/sync/spin.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::client::suite {
@@ -226,21 +227,8 @@ class Stress {
   SessionStats reads_;
 };
 
-constexpr bool kSlow =
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-    true;
-#else
-    false;
-#endif
-#else
-    false;
-#endif
-
 void run_and_check(Plan plan) {
-  if (kSlow) plan.operations /= 10;
+  plan.operations = ::yonder::testing::scaled(plan.operations);
   Stress stress(plan);
   stress.run();
   EXPECT_GE(stress.history().size(), plan.operations);
