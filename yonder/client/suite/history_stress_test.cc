@@ -283,7 +283,7 @@ void read_under_constant_writing(const Plan& plan) {
     }
   });
   std::vector<std::byte> value(plan.bytes);
-  const std::uint64_t reads = kSlow ? plan.operations / 10 : plan.operations;
+  const std::uint64_t reads = ::yonder::testing::kSanitized ? plan.operations / 10 : plan.operations;
   for (std::uint64_t i = 0; i < reads && !::testing::Test::HasFailure(); ++i) {
     const auto version = session->direct_read(object, value);
     EXPECT_TRUE(version) << version.error();
