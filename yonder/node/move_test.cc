@@ -26,7 +26,13 @@ class Turnstile {
     ObjectId id;
   };
 
-  // The compactor's side.
+  // The compactor's side: nothing moves before the test has said where to stop.
+  void await_plan() {
+    sync::LockGuard lock(mutex_);
+    const Deadline deadline = Deadline::after(kClock, kPatience);
+    while (!stop_at_ && !is_open_ && changed_.wait(lock, deadline)) {
+    }
+  }
   void pass(MoveStage stage, BlockId home, ObjectId id) {
     sync::LockGuard lock(mutex_);
     if (stage != stop_at_) return;
@@ -50,6 +56,7 @@ class Turnstile {
   }
   void open() {
     sync::LockGuard lock(mutex_);
+    is_open_ = true;
     stop_at_.reset();
     stopped_.reset();
     changed_.notify_all();
@@ -58,6 +65,7 @@ class Turnstile {
  private:
   sync::Mutex mutex_;
   sync::Condition changed_;
+  bool is_open_ YONDER_GUARDED_BY(mutex_) = false;
   std::optional<MoveStage> stop_at_ YONDER_GUARDED_BY(mutex_);
   std::optional<Moving> stopped_ YONDER_GUARDED_BY(mutex_);
 };
@@ -86,7 +94,10 @@ class MoveTest : public ::testing::TestWithParam<Validator> {
         objects_.push_back(all[i]);
       }
     }
-    compactor_ = std::thread([this] { heap_->compactor().compact(objects_[0].size_class()); });
+    compactor_ = std::thread([this, size_class = objects_[0].size_class()] {
+      turnstile_.await_plan();
+      heap_->compactor().compact(size_class);
+    });
   }
   void TearDown() override {
     turnstile_.open();
