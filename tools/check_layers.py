@@ -39,6 +39,7 @@ RANK = {folder: rank for rank, line in enumerate(LAYERS) for folder in line}
 TEST_FOLDERS = {
     "testing": "base",
     "fabric/conformance": "fabric",
+    "fabric/testbed": "fabric/sim",
     "rpc/suite": "rpc",
     "client/suite": "client",
 }

@@ -23,6 +23,7 @@
 #include "yonder/fabric/sim/world.h"
 #include "yonder/node/server.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/pattern.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
@@ -36,23 +37,13 @@ using client::Session;
 using fabric::Task;
 using ::yonder::testing::HistoryCall;
 using ::yonder::testing::HistoryEvent;
+using ::yonder::testing::number_in;
+using ::yonder::testing::pattern;
 
 constexpr std::uint32_t kClients = 3;
 constexpr std::size_t kCells = 12;
 constexpr std::uint32_t kBytes = 160;  // Three lines and a half.
 constexpr int kOperations = 60;        // Per client.
-
-std::vector<std::byte> pattern(std::uint64_t number) {
-  std::vector<std::byte> out(kBytes);
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(number >> (8 * (i % 8)));
-  return out;
-}
-
-std::uint64_t number_in(std::span<const std::byte> bytes) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, bytes.data(), sizeof number);
-  return std::ranges::equal(bytes, pattern(number)) ? number : ~std::uint64_t{0};
-}
 
 struct Cell {
   ObjectPtr object;
@@ -233,7 +224,7 @@ class Chaos {
   // Whether it is certain that it happened.
   Task<bool> write(Session& session, Cell& cell) {
     const std::uint64_t number = ++last_number_;
-    const std::vector<std::byte> value = pattern(number);
+    const std::vector<std::byte> value = pattern(kBytes, number);
     HistoryEvent event{
         .object = cell.name, .call = HistoryCall::kWrite, .begin_ns = now(), .fingerprint = number};
     const auto version = co_await session.async_write(cell.object, value);

@@ -19,50 +19,23 @@
 #include "yonder/os/steady_clock.h"
 #include "yonder/sync/shared_copy.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/pattern.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
+#include "yonder/testing/shared_cell.h"
 
 namespace yonder::node {
 namespace {
 
 using ::yonder::testing::HistoryCall;
 using ::yonder::testing::HistoryEvent;
+using ::yonder::testing::number_in;
+using ::yonder::testing::pattern;
 
 const os::SteadyClock kClock;
 std::int64_t now_ns() { return kClock.now().ns(); }
 
-// A value that says of itself whether it is whole: one number, repeated.
-void fill(std::span<std::byte> bytes, std::uint64_t number) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(number >> (8 * (i % 8)));
-}
-std::uint64_t number_in(std::span<const std::byte> bytes) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, bytes.data(), 8);
-  std::vector<std::byte> whole(bytes.size());
-  fill(whole, number);
-  return std::memcmp(whole.data(), bytes.data(), bytes.size()) == 0 ? number : ~std::uint64_t{0};
-}
-
-// A place whose object threads read, write and now and then replace by a new one.
-class Cell {
- public:
-  struct Content {
-    ObjectPtr object;
-    std::uint64_t name = 0;  // In the history.
-  };
-  Content get() const {
-    const std::lock_guard lock(mutex_);
-    return content_;
-  }
-  Content exchange(const Content& next) {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(content_, next);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  Content content_;
-};
+using Cell = ::yonder::testing::SharedCell<ObjectPtr>;
 
 struct Plan {
   HeapOptions options;
@@ -115,9 +88,8 @@ class Stress {
   }
 
   void write(HeapThread& thread, ObjectPtr& object, std::uint64_t name, std::vector<HistoryEvent>& history) {
-    std::vector<std::byte> value(plan_.bytes);
     const std::uint64_t number = next_number_.fetch_add(1);
-    fill(value, number);
+    const std::vector<std::byte> value = pattern(plan_.bytes, number);
     HistoryEvent event{
         .object = name, .call = HistoryCall::kWrite, .begin_ns = now_ns(), .fingerprint = number};
     const auto version = thread.write(object, value);
@@ -315,9 +287,8 @@ TEST(HeapStress, AtTheMemoryLimitNothingIsLost) {
       for (int i = 0; i < 8000; ++i) {
         const auto size = static_cast<std::uint32_t>(8 + random.below(900));
         if (auto object = thread.alloc(size)) {
-          std::vector<std::byte> value(size);
-          fill(value, random());
-          const std::uint64_t number = number_in(value);
+          const std::uint64_t number = random();
+          const std::vector<std::byte> value = pattern(size, number);
           ASSERT_TRUE(thread.write(*object, value));
           mine.emplace_back(*object, number);
         } else {

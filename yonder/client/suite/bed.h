@@ -12,21 +12,17 @@
 #include <vector>
 
 #include "yonder/client/session.h"
-#include "yonder/client/suite/pattern.h"
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
+#include "yonder/fabric/testbed/place.h"
 #include "yonder/node/server.h"
+#include "yonder/testing/pattern.h"
 
 namespace yonder::client::suite {
 
-// What a provider brings.
-class Place {
- public:
-  virtual ~Place() = default;
-  virtual fabric::Fabric& server_fabric() = 0;
-  virtual fabric::Fabric& client_fabric() = 0;
-  virtual std::string listen_address() = 0;
-};
+using fabric::testbed::Place;
+using ::yonder::testing::number_in;
+using ::yonder::testing::pattern;
 
 struct Provider {
   const char* name;

@@ -12,50 +12,29 @@
 
 #include "yonder/base/prng.h"
 #include "yonder/client/session.h"
-#include "yonder/client/suite/pattern.h"
 #include "yonder/fabric/shm/shm.h"
 #include "yonder/fabric/tcp/tcp.h"
 #include "yonder/node/server.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/sync/spin.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/pattern.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
+#include "yonder/testing/shared_cell.h"
 
 namespace yonder::client::suite {
 namespace {
 
 using ::yonder::testing::HistoryCall;
 using ::yonder::testing::HistoryEvent;
+using ::yonder::testing::number_in;
+using ::yonder::testing::pattern;
 
 const os::SteadyClock kClock;
 std::int64_t now_ns() { return kClock.now().ns(); }
 
-// A place whose object sessions read, write and now and then replace by a new one.
-class Cell {
- public:
-  struct Content {
-    ObjectPtr object;
-    std::uint64_t name = 0;  // In the history.
-  };
-  Content get() const {
-    const std::lock_guard lock(mutex_);
-    return content_;
-  }
-  Content exchange(const Content& next) {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(content_, next);
-  }
-  // The pointer was corrected; unless the object was replaced meanwhile.
-  void correct(const Content& corrected) {
-    const std::lock_guard lock(mutex_);
-    if (content_.name == corrected.name) content_ = corrected;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  Content content_;
-};
+using Cell = ::yonder::testing::SharedCell<ObjectPtr>;
 
 struct Plan {
   std::unique_ptr<fabric::Fabric> (*open)();

@@ -15,6 +15,7 @@
 
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
+#include "yonder/fabric/testbed/place.h"
 #include "yonder/rpc/client.h"
 #include "yonder/rpc/server.h"
 #include "yonder/rpc/suite/methods.h"
@@ -22,14 +23,7 @@
 
 namespace yonder::rpc::suite {
 
-// What a provider brings.
-class Place {
- public:
-  virtual ~Place() = default;
-  virtual fabric::Fabric& server_fabric() = 0;
-  virtual fabric::Fabric& client_fabric() = 0;
-  virtual std::string listen_address() = 0;
-};
+using fabric::testbed::Place;
 
 struct Provider {
   const char* name;

@@ -1,22 +1,11 @@
 // The rpc suite over tcp on the loopback, with threads.
-#include "yonder/fabric/tcp/tcp.h"
+#include "yonder/fabric/testbed/tcp_place.h"
 #include "yonder/rpc/suite/bed.h"
 
 namespace yonder::rpc::suite {
 namespace {
 
-class TcpPlace final : public Place {
- public:
-  fabric::Fabric& server_fabric() override { return *server_; }
-  fabric::Fabric& client_fabric() override { return *client_; }
-  std::string listen_address() override { return "tcp://127.0.0.1:0"; }
-
- private:
-  std::unique_ptr<fabric::Fabric> server_ = fabric::tcp::open().value();
-  std::unique_ptr<fabric::Fabric> client_ = fabric::tcp::open().value();
-};
-
-std::unique_ptr<Place> tcp() { return std::make_unique<TcpPlace>(); }
+std::unique_ptr<Place> tcp() { return std::make_unique<fabric::testbed::TcpPlace>(); }
 
 INSTANTIATE_TEST_SUITE_P(Tcp, RpcSuite, ::testing::Values(Provider{"tcp", tcp}), provider_name);
 

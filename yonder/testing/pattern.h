@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-namespace yonder::client::suite {
+namespace yonder::testing {
 
 inline std::vector<std::byte> pattern(std::size_t bytes, std::uint64_t number) {
   std::vector<std::byte> out(bytes);
@@ -26,4 +26,4 @@ inline std::uint64_t number_in(std::span<const std::byte> bytes) {
   return std::memcmp(whole.data(), bytes.data(), bytes.size()) == 0 ? number : ~std::uint64_t{0};
 }
 
-}  // namespace yonder::client::suite
+}  // namespace yonder::testing
