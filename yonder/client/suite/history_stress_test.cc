@@ -251,9 +251,9 @@ void read_under_constant_writing(const Plan& plan) {
   ASSERT_TRUE(session->write(object, pattern(plan.bytes, 1)));
 
   std::atomic<bool> stop{false};
-  std::thread writer([&] {
+  // The writer takes its own copy of the pointer: reads correct the one they are given.
+  std::thread writer([&, mine = object]() mutable {
     node::HeapThread thread = server->heap().register_thread().value();
-    ObjectPtr mine = object;
     const std::array values = {pattern(plan.bytes, 1), pattern(plan.bytes, ~std::uint64_t{1})};
     for (std::size_t i = 0; !stop.load(); ++i) {
       EXPECT_TRUE(thread.write(mine, values[i % values.size()]));
