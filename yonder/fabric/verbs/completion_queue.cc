@@ -182,10 +182,13 @@ std::size_t VerbsQueue::take_from_nic(std::size_t limit) {
   std::array<ibv_wc, kBatch> batch;
   std::size_t total = 0;
   while (total < limit) {
-    const int count = ::ibv_poll_cq(cq_, static_cast<int>(std::min(kBatch, limit - total)), batch.data());
-    if (count <= 0) break;
-    for (int i = 0; i < count; ++i) dispatch_wc(batch[static_cast<std::size_t>(i)]);
-    total += static_cast<std::size_t>(count);
+    const std::size_t wanted = std::min(kBatch, limit - total);
+    const int polled = ::ibv_poll_cq(cq_, static_cast<int>(wanted), batch.data());
+    if (polled <= 0) break;
+    const auto count = static_cast<std::size_t>(polled);
+    for (std::size_t i = 0; i < count; ++i) dispatch_wc(batch[i]);
+    total += count;
+    if (count < wanted) break;  // That was all.
   }
   return total;
 }

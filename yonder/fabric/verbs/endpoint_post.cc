@@ -38,10 +38,10 @@ bool all_registered(const WorkRequest& request) {
       request.local, [](const LocalPiece& piece) { return piece.length != 0 && piece.key == kUnregistered; });
 }
 
-ErrorCode check(const WorkRequest& request, const Limits& limits) {
+// `length` is what an allowed request moves.
+ErrorCode check(const WorkRequest& request, const Limits& limits, std::uint64_t length) {
   const ErrorCode code = check_request(request, limits);
   if (code != ErrorCode::kOk || request.op == Op::kSend) return code;
-  const std::uint64_t length = is_atomic(request.op) ? 8 : local_bytes(request);
   return request.remote.offset <= kMaxRegionBytes - length ? ErrorCode::kOk : ErrorCode::kOutOfBounds;
 }
 
@@ -51,21 +51,23 @@ Result<std::size_t> VerbsEndpoint::do_post(std::span<const WorkRequest> requests
   if (phase_ == Phase::kClosed) return fail(ErrorCode::kClosed, "post on a closed endpoint");
   if (requests.empty()) return 0;
   if (phase_ == Phase::kResuming) verbs_queue_.attend();
-  const Instant now = core_.clock.now();
+  const std::uint64_t first = ring_.tail();
   const std::size_t room = std::min(requests.size(), verbs_queue_.room());
   std::size_t count = 0;
-  while (count < room && prepare(requests[count], now)) ++count;
+  while (count < room && prepare(requests[count])) ++count;
   if (count == 0) return fail(ErrorCode::kQueueFull, "post", limits_.depth);
   verbs_queue_.begin(count);
   if (phase_ == Phase::kOpen) ring_doorbell();
+  start_timers(first);
   if (phase_ == Phase::kBroken) fail_requests(ErrorCode::kConnectionLost);
   if (rejected_ != 0) complete_rejected();
   return count;
 }
 
 // False if there is no room for it.
-bool VerbsEndpoint::prepare(const WorkRequest& request, Instant now) {
-  const ErrorCode code = check(request, limits_);
+bool VerbsEndpoint::prepare(const WorkRequest& request) {
+  const std::uint64_t length = is_atomic(request.op) ? 8 : local_bytes(request);
+  const ErrorCode code = check(request, limits_, length);
   const auto pieces = code == ErrorCode::kOk ? static_cast<std::uint32_t>(request.local.size()) : 0;
   SendSlot* slot = ring_.prepare(pieces);
   if (slot == nullptr) return false;
@@ -73,12 +75,13 @@ bool VerbsEndpoint::prepare(const WorkRequest& request, Instant now) {
   slot->flags = request.flags;
   slot->user_data = request.user_data;
   slot->remote = request.remote;
-  slot->deadline = request.deadline.or_default(Deadline::at(now + options_.default_timeout));
+  slot->deadline = request.deadline;
   slot->status = code;
   slot->wr.wr_id = reinterpret_cast<std::uint64_t>(slot) | static_cast<std::uint64_t>(SlotKind::kSend);
   slot->wr.next = nullptr;
   slot->wr.send_flags = 0;
   if (code == ErrorCode::kOk) {
+    slot->length = static_cast<std::uint32_t>(length);
     const Result<void> staged = stage(*slot, request);
     if (!staged) slot->status = staged.error().code();
   }
@@ -94,11 +97,20 @@ bool VerbsEndpoint::prepare(const WorkRequest& request, Instant now) {
     slot->wr.send_flags |= IBV_SEND_SIGNALED;
     silent_run_ = 0;
   }
-  if (slot->deadline.instant() < earliest_deadline_) {
-    earliest_deadline_ = slot->deadline.instant();
+  return true;
+}
+
+// Gives the slots from `first` on their deadlines. After the doorbell: reading the
+// clock is work that the NIC need not wait for.
+void VerbsEndpoint::start_timers(std::uint64_t first) {
+  const Deadline fallback = Deadline::at(core_.clock.now() + options_.default_timeout);
+  for (std::uint64_t i = first; i < ring_.tail(); ++i) {
+    SendSlot& slot = ring_.at(i);
+    slot.deadline = slot.deadline.or_default(fallback);
+    if (slot.deadline.instant() >= earliest_deadline_) continue;
+    earliest_deadline_ = slot.deadline.instant();
     verbs_queue_.note_timer(earliest_deadline_);
   }
-  return true;
 }
 
 Result<void> VerbsEndpoint::stage(SendSlot& slot, const WorkRequest& request) {
@@ -107,7 +119,6 @@ Result<void> VerbsEndpoint::stage(SendSlot& slot, const WorkRequest& request) {
   wr.imm_data = htonl(request.immediate);
   aim(slot);
   if (is_atomic(request.op)) {
-    slot.length = 8;
     // Regions with atomics start at a multiple of 8, so this is no key of one.
     if (wr.wr.atomic.remote_addr % 8 != 0) return fail(ErrorCode::kAccessDenied, "atomic operation");
     if (request.op == Op::kCompareSwap) {
@@ -119,7 +130,6 @@ Result<void> VerbsEndpoint::stage(SendSlot& slot, const WorkRequest& request) {
     stage_own_memory(slot, request, slot.staging, staging_registration_->lkey);
     return {};
   }
-  slot.length = static_cast<std::uint32_t>(local_bytes(request));
   const bool copies_now = has(request.flags, RequestFlags::kInline);
   const bool is_registered = !copies_now && all_registered(request);
   if (is_registered) {

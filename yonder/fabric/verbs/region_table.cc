@@ -65,17 +65,6 @@ void RegionTable::set_difference(std::uint32_t slot, std::uint64_t difference) {
   (*chunk)[slot % kChunkSlots].store(difference, std::memory_order_relaxed);
 }
 
-NicBuffer RegionTable::local_address(const std::byte* data, LocalKey key) const {
-  const std::uint32_t slot = static_cast<std::uint32_t>(key.value >> 32) - 1;
-  const auto address = reinterpret_cast<std::uint64_t>(data);
-  const auto lkey = static_cast<std::uint32_t>(key.value);
-  // acquire: pairs with take_slot().
-  const Chunk* chunk =
-      slot < kChunkSlots * kChunks ? chunks_[slot / kChunkSlots].load(std::memory_order_acquire) : nullptr;
-  if (chunk == nullptr) return {.address = address, .lkey = lkey};  // No key of ours: the NIC refuses it.
-  return {.address = address + (*chunk)[slot % kChunkSlots].load(std::memory_order_relaxed), .lkey = lkey};
-}
-
 void RegionTable::publish(RegionKey key, const Entry& entry) {
   const std::scoped_lock lock(mutex_);
   published_[key.value] = entry;

@@ -104,7 +104,8 @@ class VerbsEndpoint final : public Endpoint {
   ReceiveSlot::Parts receive_parts() { return {*core_.device, core_.regions, core_.pool}; }
 
   // ---- posting (endpoint_post.cc)
-  bool prepare(const WorkRequest& request, Instant now);
+  bool prepare(const WorkRequest& request);
+  void start_timers(std::uint64_t first);
   Result<void> stage(SendSlot& slot, const WorkRequest& request);
   void stage_own_memory(SendSlot& slot, const WorkRequest& request, std::byte* memory, std::uint32_t lkey);
   void stage_pieces(SendSlot& slot, const WorkRequest& request);

@@ -53,7 +53,17 @@ class RegionTable {
   }
   // Requires a key of a live region of this fabric: a stale one gives an address
   // that the NIC refuses locally.
-  NicBuffer local_address(const std::byte* data, LocalKey key) const;
+  NicBuffer local_address(const std::byte* data, LocalKey key) const {
+    const std::uint32_t slot = static_cast<std::uint32_t>(key.value >> 32) - 1;
+    const auto address = reinterpret_cast<std::uint64_t>(data);
+    const auto lkey = static_cast<std::uint32_t>(key.value);
+    // acquire: pairs with take_slot().
+    const Chunk* chunk =
+        slot < kChunkSlots * kChunks ? chunks_[slot / kChunkSlots].load(std::memory_order_acquire) : nullptr;
+    if (chunk == nullptr) return {.address = address, .lkey = lkey};  // No key of ours: the NIC refuses it.
+    // relaxed: see set_difference().
+    return {.address = address + (*chunk)[slot % kChunkSlots].load(std::memory_order_relaxed), .lkey = lkey};
+  }
 
   struct Entry {
     std::uint64_t length = 0;
