@@ -16,6 +16,9 @@ Result<ibv_mr*> register_with_nic(const Device& device, std::byte* data, std::si
           ErrorCode::kResourceExhausted,
           "ibv_reg_mr: the limit on locked memory (ulimit -l, RLIMIT_MEMLOCK) or the memory is exhausted",
           ENOMEM);
+    case EPERM:
+      return fail(ErrorCode::kPermissionDenied,
+                  "ibv_reg_mr: this process may lock no memory at all (ulimit -l, RLIMIT_MEMLOCK)", EPERM);
     case ENOSPC:
     case EAGAIN:
       return fail(ErrorCode::kResourceExhausted, "ibv_reg_mr: the device holds no more regions", errno);

@@ -52,12 +52,12 @@ Result<std::unique_ptr<CompletionQueue>> VerbsQueue::create(std::shared_ptr<Devi
 Result<void> VerbsQueue::open() {
   const Library& library = device_->library();
   channel_ = library.create_comp_channel(device_->context());
-  if (channel_ == nullptr) return fail_errno("ibv_create_comp_channel");
+  if (channel_ == nullptr) return std::unexpected(device_error("ibv_create_comp_channel"));
   const int flags = ::fcntl(channel_->fd, F_GETFL);
   if (::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return fail_errno("fcntl(F_SETFL)");
   const int entries = std::min<int>(device_->attributes().max_cqe, static_cast<int>(capacity()) * 2);
   cq_ = library.create_cq(device_->context(), entries, nullptr, channel_, 0);
-  if (cq_ == nullptr) return fail_errno("ibv_create_cq");
+  if (cq_ == nullptr) return std::unexpected(device_error("ibv_create_cq"));
   return {};
 }
 

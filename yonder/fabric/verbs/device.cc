@@ -79,7 +79,7 @@ std::string Device::local_ip(ibv_context* context) const {
 Result<void> Device::set_up() {
   if (library_.query_device(context_, &attributes_) != 0) return fail_errno("ibv_query_device");
   pd_ = library_.alloc_pd(context_);
-  if (pd_ == nullptr) return fail_errno("ibv_alloc_pd");
+  if (pd_ == nullptr) return std::unexpected(device_error("ibv_alloc_pd"));
   query_on_demand_paging();
   max_inline_ = probe_inline();
   return {};
@@ -126,6 +126,17 @@ std::uint32_t Device::probe_inline() const {
   }
   library_.destroy_cq(cq);
   return found;
+}
+
+Error device_error(const char* call) {
+  switch (errno) {
+    case ENOMEM:
+    case ENOSPC:
+    case EAGAIN:  // What the rdma control group says.
+      return Error(ErrorCode::kResourceExhausted, call, errno);
+    default:
+      return Error::from_errno(call);
+  }
 }
 
 }  // namespace yonder::fabric::verbs

@@ -236,6 +236,9 @@ void VerbsEndpoint::ring_doorbell() {
   while (ibv_send_wr* first = chain_unposted()) {
     ibv_send_wr* bad = nullptr;
     if (::ibv_post_send(link_->qp(), first, &bad) == 0) return;
+    // Not a request was refused but the doorbell itself failed (a driver whose
+    // doorbell is a system call): what the NIC knows of the list is in doubt.
+    if (bad == nullptr) return note_failure();
     // The driver does not like this one; it took those before. The rest goes out
     // with another doorbell.
     auto& slot = *reinterpret_cast<SendSlot*>(bad->wr_id & ~kSlotKindMask);

@@ -58,7 +58,7 @@ Result<void> Hall::make_passive_queue() {
   YONDER_TRY(bell, Bell::create());
   passive_bell_ = std::move(bell);
   passive_cq_ = core_.device->library().create_cq(core_.device->context(), 16, nullptr, nullptr, 0);
-  if (passive_cq_ == nullptr) return fail_errno("ibv_create_cq");
+  if (passive_cq_ == nullptr) return std::unexpected(device_error("ibv_create_cq"));
   return {};
 }
 

@@ -227,7 +227,7 @@ Result<void> Link::create_qp(const Lock&) {
                     .max_recv_sge = 1,
                     .max_inline_data = device.max_inline()};
   qp_ = device.library().create_qp(device.pd(), &attributes);
-  if (qp_ == nullptr) return fail_errno("ibv_create_qp");
+  if (qp_ == nullptr) return std::unexpected(device_error("ibv_create_qp"));
   qp_number_ = qp_->qp_num;
   return {};
 }

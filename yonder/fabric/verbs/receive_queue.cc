@@ -30,7 +30,7 @@ Result<std::unique_ptr<ReceiveQueue>> VerbsReceiveQueue::create(std::shared_ptr<
   attributes.attr.max_wr = options.capacity;
   attributes.attr.max_sge = 1;
   queue->srq_ = queue->device_->library().create_srq(queue->device_->pd(), &attributes);
-  if (queue->srq_ == nullptr) return fail_errno("ibv_create_srq");
+  if (queue->srq_ == nullptr) return std::unexpected(device_error("ibv_create_srq"));
   return queue;
 }
 

@@ -1,9 +1,14 @@
 // What broken queue pairs must not break, on a real RDMA device.
 #include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "yonder/fabric/verbs/device_test_support.h"
 
@@ -256,6 +261,27 @@ TEST_F(Recovery, APassedDeadlineBreaksTheConnectionAndAnotherIsMade) {
   EXPECT_TRUE(done[0].ok()) << done[0].status;
   EXPECT_EQ(word(16), 1u);
   EXPECT_NE(accept(), nullptr);
+}
+
+// Soft-RoCE's doorbell is a system call, and the kernel serves no thread whose
+// credentials changed since the device was opened.
+TEST_F(Recovery, ADoorbellThatFailsCostsTheConnectionAndAnotherIsMade) {
+  std::uint64_t value = 0;
+  const auto into = LocalPiece::of(std::as_bytes(std::span(&value, 1)));
+  ErrorCode code = ErrorCode::kOk;
+  std::thread stranger([&] {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    std::array<__user_cap_data_struct, 2> sets{};
+    ::syscall(SYS_capget, &header, sets.data());
+    ::syscall(SYS_capset, &header, sets.data());  // The same rights, but new credentials.
+    const auto done = client_->read(into, region_.token().at(0), soon(milliseconds(300))).wait();
+    if (!done) code = done.error().code();
+  });
+  stranger.join();
+  if (code == ErrorCode::kOk) GTEST_SKIP() << "this device's doorbell is no system call";
+  EXPECT_TRUE(code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kConnectionLost) << code;
+  const auto done = client_->read(into, region_.token().at(0), soon()).wait();
+  EXPECT_TRUE(done) << done.error();
 }
 
 TEST_F(Recovery, AClosedListenerStillLetsABrokenConnectionResume) {

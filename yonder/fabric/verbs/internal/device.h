@@ -58,4 +58,8 @@ class Device {
   bool on_demand_paging_ = false;
 };
 
+// Why the device did not make something, by errno: kResourceExhausted where it (or
+// the rdma control group of this process) holds no more of them.
+Error device_error(const char* call);
+
 }  // namespace yonder::fabric::verbs
