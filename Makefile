@@ -9,15 +9,20 @@ JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemTotal/ { n = int($$2 / 1572864); n 
 TEST_JOBS ?= 2
 # How long `make fuzz` runs each fuzzer.
 FUZZ_SECONDS ?= 5
+# How many times as much as `make test` the tests of `make soak` do: 25 is at least a
+# million operations in every recorded history, and 25,000 seeds of the simulation.
+SOAK_EFFORT ?= 25
 
 PACKAGES := tools/install-packages
 CTEST := ctest --output-on-failure --no-tests=error -j$(TEST_JOBS)
 # What runs again under instrumentation: threads and memory are what it watches.
 # The guest, the installed package and the source tree gain nothing from it.
 INSTRUMENTED := -L 'unit|stress|model|sim' -LE 'vm|install|tidy|e2e|smoke'
+# Tests whose worth grows with their length.
+SOAKED := client_suite_history_stress_test tests_sim_objects_faults_test tests_sim_fabric_faults_test
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test build asan tsan fuzz format tidy coverage clean
+.PHONY: help demo test build asan tsan fuzz soak format tidy coverage clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,6 +54,12 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS
 	cmake --preset fuzz -DYONDER_FUZZ_SECONDS=$(FUZZ_SECONDS)
 	cmake --build --preset fuzz -j$(JOBS) --target yonder_fuzzers
 	$(CTEST) --preset fuzz -L fuzz
+
+soak: ## run the histories and the simulations SOAK_EFFORT times as long
+	@$(PACKAGES) build test
+	cmake --preset dev
+	cmake --build --preset dev -j$(JOBS) --target $(SOAKED)
+	for test in $(SOAKED); do build/dev/tests/$$test --effort=$(SOAK_EFFORT) || exit 1; done
 
 format: ## format all C++ files in place
 	@$(PACKAGES) test

@@ -17,6 +17,7 @@
 
 #include "yonder/base/prng.h"
 #include "yonder/fabric/sim/world.h"
+#include "yonder/testing/effort.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
@@ -308,7 +309,7 @@ class Chaos {
 constexpr auto kSeeds = ::yonder::testing::scaled<std::uint64_t>(3000, 10);
 
 TEST(FabricFaults, TheGuaranteesHoldForEverySeed) {
-  for (std::uint64_t i = 0; i < kSeeds; ++i) {
+  for (std::uint64_t i = 0; i < kSeeds * ::yonder::testing::test_effort(); ++i) {
     const std::uint64_t seed = testing::test_seed() + i;
     SCOPED_TRACE("seed " + std::to_string(seed));
     Chaos chaos(seed);

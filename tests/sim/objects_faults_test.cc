@@ -22,6 +22,7 @@
 #include "yonder/fabric/scheduler.h"
 #include "yonder/fabric/sim/world.h"
 #include "yonder/node/server.h"
+#include "yonder/testing/effort.h"
 #include "yonder/testing/history.h"
 #include "yonder/testing/pattern.h"
 #include "yonder/testing/sanitizer.h"
@@ -126,6 +127,10 @@ class Chaos {
     const auto client = static_cast<std::uint32_t>(1 + random_.below(kClients));
     if (random_.chance(0.2)) {
       world_.schedule({.at = some_time(), .kind = fabric::sim::FaultKind::kBreak, .host = 0});
+    }
+    // The node itself, and its memory with it: from then on every call must fail.
+    if (random_.chance(0.1)) {
+      world_.schedule({.at = some_time(), .kind = fabric::sim::FaultKind::kCrash, .host = 0});
     }
     // Not host 1: the scheduler's queue is there, and somebody must see the end.
     if (random_.chance(0.2) && client != 1) {
@@ -316,13 +321,13 @@ class Chaos {
   std::vector<HistoryEvent> uncertain_writes_;
 };
 
-constexpr auto kSeeds = ::yonder::testing::scaled<std::uint64_t>(300, 10);
+constexpr auto kSeeds = ::yonder::testing::scaled<std::uint64_t>(1000, 15);
 
 TEST(ObjectsInASimulatedCluster, StayLinearizableWhateverGoesWrong) {
   std::uint64_t moved = 0;
   std::uint64_t reads = 0;
   std::uint64_t retries = 0;
-  for (std::uint64_t i = 0; i < kSeeds && !HasFailure(); ++i) {
+  for (std::uint64_t i = 0; i < kSeeds * ::yonder::testing::test_effort() && !HasFailure(); ++i) {
     const std::uint64_t seed = ::yonder::testing::test_seed() + i;
     SCOPED_TRACE("seed " + std::to_string(seed));
     Chaos chaos(seed);

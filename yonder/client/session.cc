@@ -47,8 +47,8 @@ Result<ObjectVersion> Session::read(ObjectPtr& object, std::span<std::byte> out,
 }
 
 Result<ObjectVersion> Session::direct_read(ObjectPtr& object, std::span<std::byte> out, Deadline deadline) {
-  if (const auto version = core_->try_near(object, out)) [[likely]]
-    return *version;
+  if (ObjectVersion version; core_->try_near(object, out, version)) [[likely]]
+    return version;
   return core_->scheduler().block_on(core_->direct_read(object, out, deadline, false));
 }
 
@@ -109,7 +109,7 @@ Task<Result<ObjectVersion>> Session::async_read(ObjectPtr& object, std::span<std
 }
 Task<Result<ObjectVersion>> Session::async_direct_read(ObjectPtr& object, std::span<std::byte> out,
                                                        Deadline deadline) {
-  if (const auto version = core_->try_near(object, out)) co_return *version;
+  if (ObjectVersion version; core_->try_near(object, out, version)) co_return version;
   co_return co_await core_->direct_read(object, out, deadline, false);
 }
 Task<Result<ObjectVersion>> Session::async_scan_read(ObjectPtr& object, std::span<std::byte> out,

@@ -15,20 +15,30 @@ using node::BlockEntry;
 using node::HeaderWord;
 using Need = OneSidedRead::Need;
 
-std::optional<ObjectVersion> SessionCore::try_near(ObjectPtr object, std::span<std::byte> out) {
-  if (!near_.is_open() || !map_->is_plausible(object, out.size())) return std::nullopt;
+bool SessionCore::try_near(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version) {
+  if (!near_.is_open() || !map_->is_plausible(object, out.size())) [[unlikely]]
+    return false;
   if (--near_reads_until_poll_ == 0) [[unlikely]] {
     near_reads_until_poll_ = kNearReadsPerPoll;
     queue_->poll({});
   }
-  const auto version = near_.try_read(*map_, object, out);
-  if (version) [[likely]] {
-    ++stats_.direct_reads;
-    ++stats_.near_reads;
-  } else {
-    ++stats_.retries;
+  if (!near_.try_read(*map_, object, out, version) && !try_near_elsewhere(object, out, version)) [[unlikely]]
+    return false;
+  ++stats_.direct_reads;
+  ++stats_.near_reads;
+  return true;
+}
+
+bool SessionCore::try_near_elsewhere(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version) {
+  ++stats_.retries;
+  const ObjectPtr given = object;
+  const bool may_scan = options_.correction == Correction::kScan;
+  if (!near_.try_elsewhere(*map_, object, out, version, may_scan)) return false;
+  if (object != given) {
+    ++stats_.corrections;
+    ++stats_.scans;
   }
-  return version;
+  return true;
 }
 
 void SessionCore::prefetch_near(std::span<const ReadItem> items) const {
@@ -170,8 +180,8 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
   deadline = or_default(deadline);
   std::vector<std::unique_ptr<BatchedRead>> reads;
   for (ReadItem& item : items) {
-    if (const auto version = try_near(item.object, item.out)) {
-      item.result = *version;
+    if (ObjectVersion version; try_near(item.object, item.out, version)) {
+      item.result = version;
       continue;
     }
     const Result<void> good = map_->check(item.object, item.out.size());

@@ -60,6 +60,19 @@ class Window {
     asm volatile("");
   }
 
+  // The aligned 8-byte word at `offset`, as it was at a moment when the region was
+  // ours to read. False: it does not count. Needs no announcement (R1): one load is
+  // before the owner's change or after it, and the file stays as long as it was.
+  // Requires offset + 8 ≤ length(), and length() is 0 for a window that never was.
+  bool load_word(std::uint64_t offset, std::uint64_t& word) const {
+    if (!is_mapped()) [[unlikely]]
+      return false;
+    using Word = std::uint64_t __attribute__((may_alias));
+    // acquire: the check comes after; also what the word leads to.
+    word = __atomic_load_n(reinterpret_cast<const Word*>(parts_.base + offset), __ATOMIC_ACQUIRE);
+    return parts_.word->load(std::memory_order_relaxed) == parts_.state;  // R5
+  }
+
   // Calls see(base) with the region's first byte. False: nothing that was seen
   // counts; `see` may not have been called.
   template <typename See>

@@ -46,6 +46,7 @@ class SlotLayout {
   // Payload bytes of a slot in its worst phase.
   constexpr std::uint64_t capacity() const { return capacity_; }
   constexpr Validator validator() const { return validator_; }
+  constexpr std::uint64_t slot_bytes() const { return slot_bytes_; }
 
   // Whether a new object must be blank. `fresh`: its slot was never used, so its
   // memory is zero, and without checksum or line versions that is a payload.

@@ -20,13 +20,15 @@ NodeMap::NodeMap(node::protocol::NodeDescription description, node::SizeClasses 
       spans_(std::move(spans)),
       units_(static_cast<std::uint32_t>(description_.superblock_bytes / node::kUnitBytes)),
       units_shift_(std::has_single_bit(units_) ? static_cast<std::uint32_t>(std::countr_zero(units_)) : 0) {
-  for (const node::protocol::ClassShape& shape : description_.classes) {
+  static_assert(node::protocol::NodeDescription::kMaxClasses <= node::kSpanClass);
+  for (std::size_t i = 0; i < description_.classes.size(); ++i) {
+    const node::protocol::ClassShape& shape = description_.classes[i];
     const node::SlotLayout layout(description_.validator, shape.slot_bytes);
-    shapes_.push_back({.slot_bytes = shape.slot_bytes,
-                       .frame_bytes = shape.frame_bytes,
-                       .slots = shape.slots,
-                       .block_shift = shape.block_shift,
-                       .capacity = static_cast<std::uint32_t>(layout.capacity())});
+    shapes_[i] = {.slot_bytes = shape.slot_bytes,
+                  .frame_bytes = shape.frame_bytes,
+                  .slots = shape.slots,
+                  .block_shift = shape.block_shift,
+                  .capacity = static_cast<std::uint32_t>(layout.capacity())};
   }
 }
 
@@ -42,8 +44,8 @@ Result<void> NodeMap::check(ObjectPtr object, std::size_t bytes) const {
     return fail(ErrorCode::kInvalidArgument, "object pointer");
   if (object.node() != node()) [[unlikely]]
     return fail(ErrorCode::kForeignPointer, "object pointer", object.node().value());
-  if (object.size_class() != node::kSpanClass &&
-      (object.size_class() >= shapes_.size() || object.size() > layout_of(object).capacity())) [[unlikely]] {
+  if (object.size_class() != node::kSpanClass && object.size() > slot_shape_of(object).capacity)
+      [[unlikely]] {
     return fail(ErrorCode::kNoSuchObject, "object pointer");
   }
   if (bytes > object.size()) [[unlikely]]

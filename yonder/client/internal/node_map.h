@@ -7,6 +7,7 @@
 //
 // Concurrency: the session's thread. Lifetime: a value.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -56,12 +57,16 @@ class NodeMap {
   Result<void> check(node::ObjectPtr object, std::size_t bytes) const;
 
   // The same for objects that are not spans, without saying what is wrong.
+  // An id of 0 passes; no object has it. Classes that are not there, and spans, have
+  // no capacity.
   bool is_plausible(node::ObjectPtr object, std::size_t bytes) const {
-    return object.is_well_formed() && object.node() == node() && object.size_class() < shapes_.size() &&
-           object.size() <= shapes_[object.size_class()].capacity && bytes <= object.size();
+    return object.is_of(node()) && bytes <= object.size() &&
+           object.size() - 1 < shapes_[object.size_class()].capacity;
   }
 
   // Both require check() or is_plausible().
+  // Without spans: is_plausible().
+  const SlotShape& slot_shape_of(node::ObjectPtr object) const { return shapes_[object.size_class()]; }
   SlotShape shape_of(node::ObjectPtr object) const {
     if (object.size_class() != node::kSpanClass) [[likely]]
       return shapes_[object.size_class()];
@@ -110,10 +115,10 @@ class NodeMap {
   NodeMap(node::protocol::NodeDescription description, node::SizeClasses spans);
 
   node::protocol::NodeDescription description_;
-  node::SizeClasses spans_;  // For the size of spans only.
-  std::vector<SlotShape> shapes_;
-  std::uint32_t units_;        // Frame units per superblock.
-  std::uint32_t units_shift_;  // … their logarithm, if there is one; else 0.
+  node::SizeClasses spans_;              // For the size of spans only.
+  std::array<SlotShape, 256> shapes_{};  // By class; a byte is always an index.
+  std::uint32_t units_;                  // Frame units per superblock.
+  std::uint32_t units_shift_;            // … their logarithm, if there is one; else 0.
 };
 
 }  // namespace yonder::client::internal

@@ -43,8 +43,8 @@ class SessionCore {
   void close();
 
   // One-sided. `scan_first`: the pointer is known to be old.
-  // What can be done at once, by loads; nullopt: take the long way.
-  std::optional<ObjectVersion> try_near(ObjectPtr object, std::span<std::byte> out);
+  // What can be done at once, by loads; false: take the long way.
+  bool try_near(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version);
   // Brings near what try_near() will look at.
   void prefetch_near(std::span<const ReadItem> items) const;
   bool is_near() const { return near_.is_open(); }
@@ -109,6 +109,7 @@ class SessionCore {
   Task<Result<void>> get_parts(std::uint64_t ticket, std::span<std::byte> out, Deadline deadline);
   template <typename ItemType, typename Add, typename Take, typename Alone>
   Task<void> in_batches(std::span<ItemType> items, Deadline deadline, Add add, Take take, Alone alone);
+  bool try_near_elsewhere(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version);
   bool must_ask_for(std::size_t bytes) const;
   Result<ObjectVersion> take_read_answer(const Result<std::size_t>& length, std::span<const std::byte> answer,
                                          ObjectPtr& object, std::span<std::byte> out) const;

@@ -17,6 +17,7 @@
 #include "yonder/node/server.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/sync/spin.h"
+#include "yonder/testing/effort.h"
 #include "yonder/testing/history.h"
 #include "yonder/testing/pattern.h"
 #include "yonder/testing/sanitizer.h"
@@ -207,7 +208,7 @@ class Stress {
 };
 
 void run_and_check(Plan plan) {
-  plan.operations = ::yonder::testing::scaled(plan.operations);
+  plan.operations = ::yonder::testing::scaled(plan.operations) * ::yonder::testing::test_effort();
   Stress stress(plan);
   stress.run();
   EXPECT_GE(stress.history().size(), plan.operations);

@@ -53,6 +53,20 @@ TEST_P(WindowOf, ShowsNothingAfterRevocation) {
   EXPECT_EQ(first_byte(window), -1);
 }
 
+TEST_P(WindowOf, OneWordCountsOnlyWhileTheRegionIsThere) {
+  use();
+  const Window window = pair_.endpoint->window(region_.token().key).value();
+  std::uint64_t word = 0;
+  memory_.bytes()[16] = std::byte{9};
+  EXPECT_TRUE(window.load_word(16, word));
+  EXPECT_EQ(word, 0x0707'0707'0707'0709u);
+  region_.revoke();
+  EXPECT_FALSE(window.load_word(16, word));
+  pair_.endpoint->close();
+  EXPECT_FALSE(window.load_word(16, word));
+  EXPECT_FALSE(Window().load_word(0, word));
+}
+
 TEST_P(WindowOf, EndsWithItsConnection) {
   use();
   const Window window = pair_.endpoint->window(region_.token().key).value();

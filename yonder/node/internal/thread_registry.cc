@@ -24,7 +24,7 @@ ThreadRegistry::ThreadRegistry(const Options& options)
   // Without the system call (old kernel, filter) threads fence themselves.
   if (auto membarrier = os::Membarrier::create(os::Membarrier::Scope::kPrivate)) membarrier_ = *membarrier;
   Prng random(options.seed);
-  for (ThreadRecord& record : records()) {
+  for (ThreadRecord& record : std::span(records_.get(), max_threads_)) {
     record.asymmetric = membarrier_.has_value();
     record.random = random.split();
     record.bins = make_bins(*options.classes);
@@ -37,6 +37,13 @@ Result<ThreadRecord*> ThreadRegistry::add() {
     if (record.registered) continue;
     record.registered = true;
     return &record;
+  }
+  const std::uint32_t used = used_.load(std::memory_order_relaxed);
+  if (used < max_threads_) {
+    records_[used].registered = true;
+    // release: pairs with the acquire in records().
+    used_.store(used + 1, std::memory_order_release);
+    return &records_[used];
   }
   return fail(ErrorCode::kResourceExhausted, "register a thread with the heap", max_threads_);
 }

@@ -2,12 +2,16 @@
 // ThreadRegistry: all threads that use the heap, and the barrier that makes their
 // marks reliable.
 //
-// Records exist from the start, so a scan reads all of them and registration
-// needs no order of its own.
+// Records exist from the start, and used_ only grows: a scan reads those that were
+// ever used. It misses a thread only if that one registered later, and then what it
+// scans for is not there: bins are opened under the lock that who empties them
+// holds, and a section of a thread that start_grace() does not see began after its
+// barrier.
 //
 // Concurrency: any thread. Lifetime: the heap's.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -61,11 +65,16 @@ class ThreadRegistry {
   }
   // After it is over, nobody uses what could not be found any more when it began.
   GracePeriod start_grace() const;
-  std::span<ThreadRecord> records() const { return {records_.get(), max_threads_}; }
+  // Of every thread that is or was registered.
+  std::span<ThreadRecord> records() const {
+    // acquire: pairs with the release in add(); nothing of the record is older.
+    return {records_.get(), used_.load(std::memory_order_acquire)};
+  }
 
  private:
   const std::uint32_t max_threads_;
   const std::unique_ptr<ThreadRecord[]> records_;
+  std::atomic<std::uint32_t> used_{0};  // Records; changed under mutex_.
   std::optional<os::Membarrier> membarrier_;
   sync::Mutex mutex_;
 };
