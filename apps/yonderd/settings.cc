@@ -80,7 +80,7 @@ struct Options {
                                                       .help = "how long, at a time",
                                                       .min = std::chrono::microseconds(1)});
   Option<Duration> pause = schema.add<Duration>({.name = "compaction.pause",
-                                                 .fallback = std::chrono::microseconds(100),
+                                                 .fallback = node::CompactionPolicy().pause,
                                                  .help = "between two slices",
                                                  .min = Duration(0)});
   Option<Duration> interval = schema.add<Duration>({.name = "compaction.interval",

@@ -16,6 +16,7 @@
 
 #include "bench/harness/benchmark.h"
 #include "yonder/base/time.h"
+#include "yonder/node/server.h"
 
 namespace yonder::bench {
 
@@ -27,7 +28,7 @@ struct CompactionCase {
   std::uint32_t object_bytes = 32;
   double freed = 0.75;
   Duration window = std::chrono::milliseconds(200);  // before, and after
-  Duration pause = std::chrono::milliseconds(1);     // between two slices
+  Duration pause = node::CompactionPolicy().pause;   // between two slices
   std::uint64_t seed = 1;
 };
 
