@@ -1,6 +1,5 @@
 #include "bench/objects/heap_bench.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <time.h>
 
@@ -9,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "bench/objects/jemalloc.h"
 #include "yonder/base/prng.h"
 #include "yonder/node/block_table.h"
 #include "yonder/node/heap.h"
@@ -105,26 +105,6 @@ Result<void> measure_heap_reads(const HeapReadOptions& options, Report& report) 
   report.result(name + "_memcpy_ns", median(memcpy_ns));
   return {};
 }
-
-namespace {
-
-// jemalloc's own functions, beside the malloc of the process.
-struct Jemalloc {
-  void* (*allocate)(std::size_t) = nullptr;
-  void (*release)(void*) = nullptr;
-
-  static Jemalloc load() {
-    Jemalloc out;
-    void* library = ::dlopen("libjemalloc.so.2", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return out;
-    out.allocate = reinterpret_cast<void* (*)(std::size_t)>(::dlsym(library, "malloc"));
-    out.release = reinterpret_cast<void (*)(void*)>(::dlsym(library, "free"));
-    return out;
-  }
-  explicit operator bool() const { return allocate != nullptr && release != nullptr; }
-};
-
-}  // namespace
 
 Result<void> measure_heap_alloc(const HeapAllocOptions& options, Report& report) {
   YONDER_TRY(heap, Heap::create(kClock, {.seed = 1}));

@@ -1,11 +1,10 @@
 // heap_bench [reads|alloc|merge|packing|overhead]...: the figures of docs/node.md, as JSON.
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <string_view>
 
 #include "bench/objects/heap_bench.h"
+#include "bench/objects/jemalloc.h"
 
 namespace {
 
@@ -44,19 +43,10 @@ Result<void> run(std::string_view name, Report& report) {
   return {};
 }
 
-// jemalloc wants more thread-local memory than a library loaded late may have,
-// unless the loader was told at the start of the process.
-void restart_with_room_for_jemalloc(char** argv) {
-  constexpr const char* kVariable = "GLIBC_TUNABLES";
-  if (::getenv(kVariable) != nullptr) return;
-  ::setenv(kVariable, "glibc.rtld.optional_static_tls=16384", 0);
-  ::execv("/proc/self/exe", argv);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  restart_with_room_for_jemalloc(argv);
+  make_room_for_jemalloc();
   Report report("heap");
   for (int i = 1; i < argc; ++i) {
     if (const auto done = run(argv[i], report); !done) {

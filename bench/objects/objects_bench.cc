@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/objects/heap_bench.h"
+#include "bench/objects/jemalloc.h"
 #include "bench/objects/node_bed.h"
 #include "yonder/base/prng.h"
 #include "yonder/node/block_table.h"
@@ -273,12 +275,24 @@ Result<void> measure_corrections(const CorrectionOptions& options, Report& repor
 
 namespace {
 
-// The heap's own figures under the keys of the contract.
+// The heap's own figures under the keys of the contract: objects of 64 bytes; other
+// sizes, and a single object that is freed before the next is made, have keys of their own.
 Result<void> add_heap(const Options& options, Report& report) {
-  Report heap("heap");
-  YONDER_TRY_VOID(measure_heap_alloc({.rounds = options.quick ? 5 : 9}, heap));
-  for (const auto& [key, ratio] : heap.ratios()) {
-    report.ratio("alloc_free_vs_jemalloc", ratio, heap.spreads().at(key));
+  const auto add = [&](std::uint32_t bytes, std::uint32_t live, const std::string& suffix) -> Result<void> {
+    Report heap("heap");
+    YONDER_TRY_VOID(
+        measure_heap_alloc({.object_bytes = bytes, .live = live, .rounds = options.quick ? 5 : 9}, heap));
+    for (const auto& [key, ratio] : heap.ratios()) {
+      report.ratio("alloc_free_vs_jemalloc" + suffix, ratio, heap.spreads().at(key));
+    }
+    return {};
+  };
+  YONDER_TRY_VOID(add(64, 1000, ""));
+  for (const std::uint32_t bytes : {32u, 256u, 2048u}) {
+    YONDER_TRY_VOID(add(bytes, 1000, fmt::format("_{}", bytes)));
+  }
+  for (const std::uint32_t bytes : {32u, 64u, 256u, 2048u}) {
+    YONDER_TRY_VOID(add(bytes, 1, fmt::format("_{}_one_live", bytes)));
   }
   Report overhead("heap");
   YONDER_TRY_VOID(measure_heap_overhead({.objects = options.quick ? 200'000u : 500'000u}, overhead));
@@ -292,6 +306,7 @@ Result<void> add_heap(const Options& options, Report& report) {
 }  // namespace
 
 Result<void> run_objects_bench(const Options& options, Report& report) {
+  make_room_for_jemalloc();
   report.set_fabric(options.fabric);
   report.param("seed", static_cast<double>(options.seed));
   report.param("quick", options.quick ? "yes" : "no");
