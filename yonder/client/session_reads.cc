@@ -16,20 +16,22 @@ using node::HeaderWord;
 using Need = OneSidedRead::Need;
 
 bool SessionCore::try_near(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version) {
-  if (!near_.is_open() || !map_->is_plausible(object, out.size())) [[unlikely]]
+  // Without windows the reader fails at once: asking for them would cost every read.
+  if (!map_->is_plausible(object, out.size())) [[unlikely]]
     return false;
-  if (--near_reads_until_poll_ == 0) [[unlikely]] {
-    near_reads_until_poll_ = kNearReadsPerPoll;
-    queue_->poll({});
-  }
   if (!near_.try_read(*map_, object, out, version) && !try_near_elsewhere(object, out, version)) [[unlikely]]
     return false;
   ++stats_.direct_reads;
   ++stats_.near_reads;
+  if (--near_reads_until_poll_ == 0) [[unlikely]] {
+    near_reads_until_poll_ = kNearReadsPerPoll;
+    queue_->poll({});
+  }
   return true;
 }
 
 bool SessionCore::try_near_elsewhere(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version) {
+  if (!near_.is_open()) return false;
   ++stats_.retries;
   const ObjectPtr given = object;
   const bool may_scan = options_.correction == Correction::kScan;
