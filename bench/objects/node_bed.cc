@@ -17,12 +17,20 @@ double thread_cpu_seconds() {
   return static_cast<double>(ts.tv_sec) + static_cast<double>(ts.tv_nsec) * 1e-9;
 }
 
+namespace {
+
+std::string address_for(std::string_view provider) {
+  static std::atomic<unsigned> next{0};
+  if (provider == "tcp") return "tcp://127.0.0.1:0";
+  if (provider == "verbs") return "verbs://*:0";
+  return fmt::format("shm:object-bench-{}-{}?inprocess=off", ::getpid(), next++);
+}
+
+}  // namespace
+
 Result<NodeBed> NodeBed::create(std::string_view provider, std::uint64_t memory,
                                 node::Correction correction) {
-  static std::atomic<unsigned> next{0};
-  const std::string address = provider == "tcp"
-                                  ? std::string("tcp://127.0.0.1:0")
-                                  : fmt::format("shm:object-bench-{}-{}?inprocess=off", ::getpid(), next++);
+  const std::string address = address_for(provider);
   NodeBed bed;
   YONDER_TRY(server_fabric, fabric::open(address));
   YONDER_TRY(client_fabric, fabric::open(address));

@@ -23,7 +23,7 @@ double thread_cpu_seconds();
 
 class NodeBed {
  public:
-  // `provider` is "shm" or "tcp". `memory` is the node's limit.
+  // `provider` is "shm", "tcp" or "verbs". `memory` is the node's limit.
   static Result<NodeBed> create(std::string_view provider, std::uint64_t memory,
                                 node::Correction correction = node::Correction::kScan);
 

@@ -3,17 +3,22 @@
 //
 // Concurrency: one benchmark at a time.
 
+#include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "bench/harness/benchmark.h"
 #include "bench/harness/report.h"
 #include "yonder/base/result.h"
+#include "yonder/base/time.h"
 
 namespace yonder::bench {
 
 Result<void> run_objects_bench(const Options& options, Report& report);
 
 struct DirectReadOptions {
+  std::string provider = "shm";
+  Duration spin = std::chrono::microseconds(50);  // before a waiting reader sleeps
   std::uint32_t object_bytes = 64;
   std::uint64_t heap_bytes = std::uint64_t{1} << 30;
   std::uint64_t reads = 200'000;  // per round
@@ -24,7 +29,8 @@ struct DirectReadOptions {
 // outstanding (each object names the next), and batches of 16 independent ones.
 Result<void> measure_direct_reads(const DirectReadOptions& options, Report& report);
 
-// Over tcp, against reads of the fabric of as many bytes: one outstanding.
+// Against reads of the fabric of as many bytes, into registered memory where that
+// makes them faster: one outstanding.
 Result<void> measure_against_raw(const DirectReadOptions& options, Report& report);
 
 // Over shm, against reads by request: one client, one outstanding.

@@ -44,6 +44,7 @@ Result<void> SessionCore::connect(fabric::Fabric& fabric) {
                                .scheduler = scheduler_};
   YONDER_TRY(client, rpc::Client::connect(fabric, options_.address, *queue_, rpc));
   rpc_ = std::move(client);
+  scratch_.register_some(fabric);
   return scheduler_->block_on(describe(or_default({})));
 }
 

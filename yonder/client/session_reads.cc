@@ -150,7 +150,7 @@ Task<Result<bool>> SessionCore::scan(ObjectPtr& object, Translation seen, Deadli
   const auto frame = map_->in_frame(seen.entry.frame(), 0, shape.frame_bytes);
   if (!seen.entry.valid() || seen.entry.size_class() != object.size_class() || !frame) co_return false;
   const Scratch copy = scratch_.take(shape.frame_bytes);
-  const auto piece = fabric::LocalPiece::of(copy.bytes());
+  const fabric::LocalPiece piece = copy.piece();
   fabric::WorkRequest request{.op = fabric::Op::kRead, .local = {&piece, 1}, .remote = *frame};
   const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, {&request, 1}, deadline);
   if (!fetched) co_return std::unexpected(fetched.error());

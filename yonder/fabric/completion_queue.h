@@ -46,6 +46,8 @@ class Operation {
 };
 
 struct CompletionQueueOptions {
+  // A device may hold less (verbs: capacity() then says how much); what does not fit
+  // is refused when an endpoint is made.
   std::uint32_t capacity = 4096;
   // How long wait() spins before it sleeps. On a machine with two cores, at most
   // one thread per core should spin.

@@ -114,6 +114,7 @@ struct Capabilities {
   bool target_cpu_idle = false;         // one-sided operations need no CPU at the target
   bool rebind = false;                  // Region::rebind works
   bool on_demand_paging = false;
+  bool copies_unregistered = false;                  // local buffers outside a region cost a copy
   bool virtual_time = false;                         // clock() advances only by waiting
   bool enforces_tenants = true;                      // false: the NIC does not know tenants (verbs)
   bool enforces_revocation_on_hostile_peers = true;  // false: shm peers keep their mapping

@@ -42,7 +42,11 @@ Duration OneSidedRead::pause() const {
 }
 
 void OneSidedRead::add_request(std::span<std::byte> into, fabric::RemoteAddress from) {
-  pieces_[request_count_] = fabric::LocalPiece::of(into);
+  add_request(fabric::LocalPiece::of(into), from);
+}
+
+void OneSidedRead::add_request(const fabric::LocalPiece& into, fabric::RemoteAddress from) {
+  pieces_[request_count_] = into;
   requests_[request_count_] = {
       .op = fabric::Op::kRead, .local = {&pieces_[request_count_], 1}, .remote = from};
   ++request_count_;
@@ -72,7 +76,7 @@ Need OneSidedRead::prepare(Instant now) {
         add_request(std::as_writable_bytes(std::span(&header_after_, 1)), *slot);
       } else {
         raw_ = scratch_.take(bytes);
-        add_request(raw_.bytes(), *slot);
+        add_request(raw_.piece(), *slot);
       }
     }
   }

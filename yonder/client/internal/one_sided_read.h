@@ -99,6 +99,7 @@ class OneSidedRead {
   Need look_again(bool confirm, Instant now);
   bool choose_place(Instant now);
   void add_request(std::span<std::byte> into, fabric::RemoteAddress from);
+  void add_request(const fabric::LocalPiece& into, fabric::RemoteAddress from);
   bool take_table_word(Instant now, Need& need);
   Need judge_copy(Instant now);
   Need accept(node::HeaderWord word);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "yonder/client/session.h"
 #include "yonder/fabric/shm/shm.h"
 #include "yonder/fabric/tcp/tcp.h"
+#include "yonder/fabric/verbs/verbs.h"
 #include "yonder/node/server.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/sync/spin.h"
@@ -231,6 +233,8 @@ void run_and_check(Plan plan) {
 std::unique_ptr<fabric::Fabric> open_shm() { return fabric::shm::open({}).value(); }
 std::unique_ptr<fabric::Fabric> open_tcp() { return fabric::tcp::open().value(); }
 
+std::unique_ptr<fabric::Fabric> open_verbs() { return fabric::verbs::open().value(); }
+
 std::string shm_address(const char* options = "?inprocess=off") {
   static std::atomic<unsigned> next{0};
   return "shm:object-history-" + std::to_string(::getpid()) + "-" + std::to_string(next++) + options;
@@ -343,6 +347,22 @@ TEST(ObjectHistory, OverTcpWithTwoLooksAtTheHeader) {
                  .bytes = 200,
                  .operations = 40'000,
                  .writes_percent = 25});
+}
+
+// Runs in the guest (tests/vm), for a while; docs/client.md says how to record a
+// million operations, which takes minutes there.
+TEST(ObjectHistory, OverVerbsWithChecksums) {
+  const auto device = fabric::verbs::open();
+  if (!device && device.error() == ErrorCode::kProviderUnavailable) GTEST_SKIP() << device.error();
+  const char* wanted = std::getenv("YONDER_HISTORY_OPERATIONS");
+  run_and_check({.open = open_verbs,
+                 .address = "verbs://*:0",
+                 .validator = node::Validator::kChecksum,
+                 .correction = Correction::kScan,
+                 .cells = 256,
+                 .bytes = 200,
+                 .operations = wanted == nullptr ? 20'000 : std::strtoull(wanted, nullptr, 10),
+                 .writes_percent = 15});
 }
 
 }  // namespace

@@ -38,11 +38,11 @@ VerbsQueue::VerbsQueue(std::shared_ptr<Device> device, const CompletionQueueOpti
       ready_(std::bit_ceil(std::size_t{options.capacity} * 4)) {}
 
 Result<std::unique_ptr<CompletionQueue>> VerbsQueue::create(std::shared_ptr<Device> device,
-                                                            const CompletionQueueOptions& options) {
-  const auto limit = static_cast<std::uint32_t>(std::max(device->attributes().max_cqe, 0));
-  if (options.capacity == 0 || options.capacity > limit) {
-    return fail(ErrorCode::kInvalidArgument, "create a completion queue: capacity", options.capacity);
-  }
+                                                            CompletionQueueOptions options) {
+  if (options.capacity == 0) return fail(ErrorCode::kInvalidArgument, "create a completion queue: capacity");
+  // Half for requests and receives of endpoints, half for shared receives.
+  const auto most = static_cast<std::uint32_t>(std::max(device->attributes().max_cqe, 2)) / 2;
+  options.capacity = std::min(options.capacity, most);
   YONDER_TRY(bell, Bell::create());
   std::unique_ptr<VerbsQueue> queue(new VerbsQueue(std::move(device), options, std::move(bell)));
   YONDER_TRY_VOID(queue->open());
@@ -55,7 +55,7 @@ Result<void> VerbsQueue::open() {
   if (channel_ == nullptr) return std::unexpected(device_error("ibv_create_comp_channel"));
   const int flags = ::fcntl(channel_->fd, F_GETFL);
   if (::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0) return fail_errno("fcntl(F_SETFL)");
-  const int entries = std::min<int>(device_->attributes().max_cqe, static_cast<int>(capacity()) * 2);
+  const auto entries = static_cast<int>(capacity()) * 2;
   cq_ = library.create_cq(device_->context(), entries, nullptr, channel_, 0);
   if (cq_ == nullptr) return std::unexpected(device_error("ibv_create_cq"));
   return {};

@@ -22,6 +22,7 @@ class VerbsFabric final : public Fabric {
                      .target_cpu_idle = true,
                      .rebind = true,
                      .on_demand_paging = core_->device->on_demand_paging(),
+                     .copies_unregistered = true,
                      .enforces_tenants = false};
   }
 

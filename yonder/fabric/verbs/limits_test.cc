@@ -249,6 +249,21 @@ TEST_F(LimitsTest, ADeviceThatIsFullRefusesTheNextConnectionAlone) {
   EXPECT_EQ(read_fault(**next), "");
 }
 
+TEST_F(LimitsTest, AQueueLargerThanTheDeviceTakesWhatThereIs) {
+  constexpr std::uint32_t kWanted = 1U << 30;
+  auto huge = fabric_->create_completion_queue({.capacity = kWanted});
+  ASSERT_TRUE(huge) << huge.error();
+  EXPECT_LT((*huge)->capacity(), kWanted);
+  const std::uint32_t most = (*huge)->capacity();
+  const auto fits = fabric_->connect(
+      {.address = listener_->address(), .endpoint = {.depth = 2, .receive_depth = most - 2}}, **huge);
+  EXPECT_TRUE(fits) << fits.error();
+  const auto refused = fabric_->connect(
+      {.address = listener_->address(), .endpoint = {.depth = 1, .receive_depth = 0}}, **huge);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), ErrorCode::kResourceExhausted) << refused.error();
+}
+
 TEST_F(LimitsTest, WithoutDescriptorsTheNextConnectionFailsAlone) {
   const Witness witness(*fabric_, listener_->address(), region_.token().at(8));
   auto first = connect();

@@ -39,8 +39,10 @@ class VerbsEndpoint;
 
 class VerbsQueue final : public CompletionQueue {
  public:
+  // With less than the wanted capacity where the device holds no more: a server
+  // that wants room for all it might ever serve gets what there is.
   static Result<std::unique_ptr<CompletionQueue>> create(std::shared_ptr<Device> device,
-                                                         const CompletionQueueOptions& options);
+                                                         CompletionQueueOptions options);
   ~VerbsQueue() override;
 
   void wake() override;
