@@ -202,6 +202,9 @@ Result<void> measure_against_raw(const DirectReadOptions& options, Report& repor
                 1e6 / median(rates));
   report.result(fmt::format("raw_read_us_{}_{}", options.provider, options.object_bytes),
                 1e6 / median(raw_rates));
+  const client::SessionStats& stats = session->stats();
+  report.result(fmt::format("direct_read_retries_{}_{}", options.provider, options.object_bytes),
+                static_cast<double>(stats.retries) / static_cast<double>(stats.direct_reads));
   return failed_if(failed);
 }
 
