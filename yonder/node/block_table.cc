@@ -14,6 +14,16 @@ Result<std::unique_ptr<BlockTable>> BlockTable::create(const Options& options) {
     return fail(ErrorCode::kInvalidArgument, "block table capacity", static_cast<std::int64_t>(capacity));
   }
   YONDER_TRY(memfd, os::Memfd::create({.name = "yonder-blocks", .size = capacity * 8}));
+  return adopt(options, std::move(memfd));
+}
+
+Result<std::unique_ptr<BlockTable>> BlockTable::adopt(const Options& options, os::Memfd memfd) {
+  const std::uint64_t capacity = std::uint64_t{options.natural} + options.spare;
+  if (capacity < 2 || capacity > (std::uint64_t{1} << kBlockIdBits) ||
+      memfd.size() != os::round_up(capacity * 8, memfd.page_bytes())) {
+    return fail(ErrorCode::kCorrupt, "adopt a block table: its size",
+                static_cast<std::int64_t>(memfd.size()));
+  }
   YONDER_TRY(mapping, os::Mapping::of_file(
                           memfd.fd(), {.bytes = memfd.size(), .protection = os::Protection::kReadWrite}));
   YONDER_TRY(census, os::Mapping::anonymous({.bytes = capacity * sizeof(Census)}));
@@ -47,7 +57,7 @@ Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_
       return std::unexpected(placed.error());
     }
   }
-  store_entry(block, frame, size_class);
+  store_entry(block, next_entry(block, frame, size_class).as_open());
   return block;
 }
 
@@ -93,15 +103,45 @@ void BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) 
     // up but some of the kernel's memory for a moment.
     YONDER_CHECK(mirror_->place(block, frame, size_class), "a block can be switched");
   }
-  store_entry(block, frame, size_class);
+  store_entry(block, next_entry(block, frame, size_class));
 }
 
-void BlockTable::store_entry(BlockId block, FrameId frame, std::uint8_t size_class) {
+BlockEntry BlockTable::next_entry(BlockId block, FrameId frame, std::uint8_t size_class) const {
   YONDER_DCHECK(block.value() != 0 && block.value() < capacity_, "a block that was taken");
+  // relaxed: the caller owns the entry.
   const BlockEntry old(words_[block.value()].load(std::memory_order_relaxed));
+  return {frame, size_class, old.generation() + 1};
+}
+
+void BlockTable::store_entry(BlockId block, BlockEntry entry) {
   // release: pairs with the acquire in lookup().
-  words_[block.value()].store(BlockEntry(frame, size_class, old.generation() + 1).bits(),
-                              std::memory_order_release);
+  words_[block.value()].store(entry.bits(), std::memory_order_release);
+}
+
+Result<void> BlockTable::restore(BlockId block, std::uint32_t away) {
+  const BlockEntry entry = lookup(block);
+  YONDER_CHECK(entry.valid() && census(block) == 0, "an id is restored once");
+  if (mirror_ != nullptr) YONDER_TRY_VOID(mirror_->place(block, entry.frame(), entry.size_class()));
+  // relaxed, as everything here: nobody else uses the table yet.
+  const auto count = static_cast<Census>(entry.is_open() ? kOpen + 1 : 1 + away);
+  census_[block.value()].store(count, std::memory_order_relaxed);
+  in_use_.fetch_add(1, std::memory_order_relaxed);
+  sync::LockGuard lock(mutex_);
+  if (block.value() >= next_spare_) next_spare_ = block.value() + 1;
+  return {};
+}
+
+void BlockTable::discard(BlockId block) {
+  const BlockEntry entry = lookup(block);
+  words_[block.value()].store(entry.bits() & ~std::uint64_t{1}, std::memory_order_release);
+}
+
+void BlockTable::finish_restoring() {
+  sync::LockGuard lock(mutex_);
+  // Ids above the highest restored one were never used, or are free again.
+  for (std::uint32_t id = std::max(1u, natural_); id < next_spare_; ++id) {
+    if (census(BlockId(id)) == 0) returned_spares_.push_back(id);
+  }
 }
 
 void BlockTable::one_left(BlockId block) {

@@ -6,11 +6,13 @@
 // clients cache words and read one again when an object's identity does not
 // match. Compaction switches a block by storing one word.
 //
-//   bit  0       1          27       35            64
-//       | valid | frame id | class  | generation  |
+//   bit  0       1          27       35           63     64
+//       | valid | frame id | class  | generation | open |
 //
 // The generation counts the switches and reuses of the id, so that a cached word
-// can be recognised as old although frame and class are equal again.
+// can be recognised as old although frame and class are equal again. Open is what the
+// census below says; it stands here too, because the census ends with the process and
+// the table need not (internal/adoption.h).
 //
 // Natural ids: every unit of memory has two, and a frame's block g takes the id
 // 2 × frame id + g if it is one of its own units' and free. Frames that the node chose
@@ -63,12 +65,16 @@ class BlockEntry {
   }
   constexpr std::uint8_t size_class() const { return static_cast<std::uint8_t>(bits_ >> (1 + kFrameIdBits)); }
   constexpr std::uint32_t generation() const {
-    return static_cast<std::uint32_t>(bits_ >> (1 + kFrameIdBits + kClassBits));
+    return static_cast<std::uint32_t>(bits_ >> (1 + kFrameIdBits + kClassBits)) & kGenerationMask;
   }
+  constexpr bool is_open() const { return (bits_ & kOpen) != 0; }
+  constexpr BlockEntry as_open() const { return BlockEntry(bits_ | kOpen); }
   friend constexpr bool operator==(BlockEntry, BlockEntry) = default;
 
  private:
-  static constexpr std::uint32_t kGenerationMask = (std::uint32_t{1} << 29) - 1;
+  static constexpr std::uint32_t kGenerationMask = (std::uint32_t{1} << 28) - 1;
+  static constexpr std::uint64_t kOpen = std::uint64_t{1} << 63;
+  static_assert(1 + kFrameIdBits + kClassBits + 28 + 1 == 64);
   std::uint64_t bits_ = 0;
 };
 
@@ -95,13 +101,18 @@ class BlockTable {
   // kInvalidArgument, kOutOfMemory.
   static Result<std::unique_ptr<BlockTable>> create(const Options& options);
 
+  // The table that another process left in `memfd`, made with the same options. Its ids
+  // count as unused until they are restored. kCorrupt: a file of another size.
+  static Result<std::unique_ptr<BlockTable>> adopt(const Options& options, os::Memfd memfd);
+
   // An id nobody uses, open, mapped to `frame` from now on. `group` says which of
   // the frame's blocks it is; kNotNatural: none with a natural id. kResourceExhausted.
   Result<BlockId> open(FrameId frame, std::uint32_t group, std::uint8_t size_class);
   // Tells `mirror`, which outlives the table, of all that happens from now on. Before
   // the first block is opened.
   void set_mirror(BlockMirror* mirror) { mirror_ = mirror; }
-  // Maps `block` to another frame. The caller moves the block.
+  // Maps `block` to another frame, where it is not open any more. The caller moves the
+  // block.
   void publish(BlockId block, FrameId frame, std::uint8_t size_class);
 
   // acquire: pairs with the release in publish(); what the new frame held at
@@ -129,6 +140,15 @@ class BlockTable {
   // id may be in its next use.
   bool try_hold(BlockId block);
 
+  // After adopt(), before the first open(): the entry is valid, and the census becomes
+  // open, or closed with `away` objects. kResourceExhausted: the mirror has no room.
+  Result<void> restore(BlockId block, std::uint32_t away);
+  // … the entry is not valid any more.
+  void discard(BlockId block);
+  // … everything that is in use is restored.
+  void finish_restoring();
+  Options options() const { return {.natural = natural_, .spare = capacity_ - natural_}; }
+
   // What the census says, for checks: see the table above.
   bool is_open(BlockId block) const { return (census(block) & kOpen) != 0; }
   std::uint32_t away_count(BlockId block) const;
@@ -148,7 +168,9 @@ class BlockTable {
   bool try_take(std::uint32_t id);
   Result<BlockId> take_spare();
   void give_back(BlockId block);
-  void store_entry(BlockId block, FrameId frame, std::uint8_t size_class);
+  // The entry that follows the present one.
+  BlockEntry next_entry(BlockId block, FrameId frame, std::uint8_t size_class) const;
+  void store_entry(BlockId block, BlockEntry entry);
 
   const std::uint32_t natural_;
   const std::uint32_t capacity_;

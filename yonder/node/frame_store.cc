@@ -1,6 +1,7 @@
 #include "yonder/node/frame_store.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "yonder/base/check.h"
 #include "yonder/node/size_class.h"
@@ -57,7 +58,7 @@ Result<FrameId> FrameStore::allocate(std::uint64_t bytes) {
   end_quarantine();
   const auto units = static_cast<std::uint32_t>(bytes / kUnit);
   std::uint32_t first = 0;
-  if (!take_best_fit(units, first)) {
+  if (!take_best_fit(units, first) && !(await_rest() && take_best_fit(units, first))) {
     YONDER_TRY_VOID(add_superblock());
     YONDER_CHECK(take_best_fit(units, first), "a new superblock holds any frame");
   }
@@ -79,7 +80,7 @@ void FrameStore::release(std::span<const std::pair<FrameId, std::uint64_t>> fram
   const std::vector<Extent> runs = merge_neighbours(extents);
   // Without the lock: nobody else knows these frames, and a system call per run
   // would keep all who want one waiting.
-  for (const Extent& run : runs) punch(run);
+  for (const Extent& run : runs) punch(run, give_back_);
   sync::LockGuard lock(mutex_);
   const Instant reusable = clock_.now() + quarantine_time_;
   for (const Extent& run : runs) {
@@ -104,7 +105,7 @@ std::vector<FrameStore::Extent> FrameStore::merge_neighbours(std::span<const Ext
   return runs;
 }
 
-void FrameStore::punch(Extent extent) {
+void FrameStore::punch(Extent extent, bool give_back) {
   Superblock* superblock = nullptr;
   {
     sync::LockGuard lock(mutex_);
@@ -112,7 +113,7 @@ void FrameStore::punch(Extent extent) {
   }
   // Failure leaves the pages in place: nothing is lost but memory of the system.
   const std::uint64_t offset = std::uint64_t{extent.first - superblock->first.value()} * kUnit;
-  if (give_back_ && offset % superblock->memfd.page_bytes() == 0 &&
+  if (give_back && offset % superblock->memfd.page_bytes() == 0 &&
       extent.units * kUnit % superblock->memfd.page_bytes() == 0) {
     if (superblock->memfd.punch_hole(offset, extent.units * kUnit)) return;
   }
@@ -127,6 +128,7 @@ void FrameStore::end_quarantine() {
     quarantine_bytes_ -= quarantine_.front().extent.units * kUnit;
     add_free(quarantine_.front().extent);
     quarantine_.pop_front();
+    rest_ -= std::min<std::size_t>(rest_, 1);
   }
 }
 
@@ -169,21 +171,116 @@ void FrameStore::add_free(Extent extent) {
 }
 
 Result<void> FrameStore::add_superblock() {
+  YONDER_TRY(memfd, os::Memfd::create(
+                        {.name = "yonder-superblock", .size = superblock_bytes_, .huge_pages = huge_pages_}));
+  YONDER_TRY(superblock, map_superblock(std::move(memfd)));
+  if (on_superblock_) YONDER_TRY_VOID(on_superblock_(superblock));
+  const FrameId first = superblock.first;
+  superblocks_.push_back(std::move(superblock));
+  add_free({first.value(), static_cast<std::uint32_t>(superblock_bytes_ / kUnit)});
+  return {};
+}
+
+// The next one, at its place in the arena.
+Result<Superblock> FrameStore::map_superblock(os::Memfd memfd) {
   const std::uint64_t offset = superblocks_.size() * superblock_bytes_;
   if (offset + superblock_bytes_ > arena_.size()) {
     return fail(ErrorCode::kOutOfMemory, "take a frame: no room in the arena",
                 static_cast<std::int64_t>(arena_.size()));
   }
-  YONDER_TRY(memfd, os::Memfd::create(
-                        {.name = "yonder-superblock", .size = superblock_bytes_, .huge_pages = huge_pages_}));
   YONDER_TRY_VOID(arena_.remap_file(offset, memfd.fd(),
                                     {.bytes = superblock_bytes_, .protection = os::Protection::kReadWrite}));
-  const FrameId first(static_cast<std::uint32_t>(offset / kUnit));
-  Superblock superblock{std::move(memfd), first, arena_.bytes(offset, superblock_bytes_)};
-  if (on_superblock_) YONDER_TRY_VOID(on_superblock_(superblock));
+  return Superblock{std::move(memfd), FrameId(static_cast<std::uint32_t>(offset / kUnit)),
+                    arena_.bytes(offset, superblock_bytes_)};
+}
+
+// ---------------------------------------------------------------- adoption
+
+Result<void> FrameStore::adopt_superblock(os::Memfd memfd) {
+  if (memfd.size() != superblock_bytes_) {
+    return fail(ErrorCode::kCorrupt, "adopt a superblock: its size", static_cast<std::int64_t>(memfd.size()));
+  }
+  sync::LockGuard lock(mutex_);
+  YONDER_TRY(superblock, map_superblock(std::move(memfd)));
   superblocks_.push_back(std::move(superblock));
-  add_free({first.value(), static_cast<std::uint32_t>(superblock_bytes_ / kUnit)});
   return {};
+}
+
+Result<void> FrameStore::check_claim(std::span<const FrameExtent> sorted) const {
+  const std::uint64_t superblock_units = superblock_bytes_ / kUnit;
+  const std::uint64_t all_units = unit_count();
+  std::uint64_t end = 0;
+  std::uint64_t bytes = 0;
+  for (const auto& [frame, frame_bytes] : sorted) {
+    const std::uint64_t first = frame.value();
+    const std::uint64_t units = frame_bytes / kUnit;
+    if (first < end || units == 0 || units > superblock_units || first + units > all_units ||
+        first / superblock_units != (first + units - 1) / superblock_units) {
+      return fail(ErrorCode::kCorrupt, "adopt frames: they overlap, or lie outside", frame.value());
+    }
+    end = first + units;
+    bytes += frame_bytes;
+  }
+  if (bytes <= limit_) return {};
+  return fail(ErrorCode::kOutOfMemory, "adopt frames: more than the node's memory limit",
+              static_cast<std::int64_t>(bytes));
+}
+
+Result<void> FrameStore::claim(std::vector<FrameExtent> frames) {
+  std::ranges::sort(frames);
+  YONDER_TRY_VOID(check_claim(frames));
+  std::vector<Extent> used;
+  std::uint64_t bytes = 0;
+  for (const auto& [frame, frame_bytes] : frames) {
+    used.push_back({frame.value(), static_cast<std::uint32_t>(frame_bytes / kUnit)});
+    bytes += frame_bytes;
+  }
+  const std::vector<Extent> rest = give_rest_back(used);
+  sync::LockGuard lock(mutex_);
+  active_bytes_ = bytes;
+  // One-sided readers may still have the memory mapped from before.
+  const Instant reusable = clock_.now() + quarantine_time_;
+  for (const Extent& extent : rest) {
+    quarantine_bytes_ += extent.units * kUnit;
+    quarantine_.push_back({extent, reusable});
+  }
+  rest_ = rest.size();
+  // After the pages are gone: a NIC pins those it finds at registration.
+  for (const Superblock& superblock : superblocks_) {
+    if (on_superblock_) YONDER_TRY_VOID(on_superblock_(superblock));
+  }
+  return {};
+}
+
+// Right after an adoption all free memory is in quarantine. Waiting once costs some
+// milliseconds, another superblock would stay for ever.
+bool FrameStore::await_rest() {
+  if (rest_ == 0) return false;
+  std::this_thread::sleep_for(quarantine_[rest_ - 1].reusable - clock_.now());
+  for (; rest_ != 0; --rest_) {
+    quarantine_bytes_ -= quarantine_.front().extent.units * kUnit;
+    add_free(quarantine_.front().extent);
+    quarantine_.pop_front();
+  }
+  return true;
+}
+
+std::vector<FrameStore::Extent> FrameStore::give_rest_back(std::span<const Extent> frames) {
+  const auto superblock_units = static_cast<std::uint32_t>(superblock_bytes_ / kUnit);
+  std::vector<Extent> rest;
+  auto next = frames.begin();
+  for (std::uint32_t first = 0; first < unit_count(); first += superblock_units) {
+    const std::uint32_t end = first + superblock_units;
+    for (std::uint32_t unit = first; unit < end;) {
+      const bool is_last = next == frames.end() || next->first >= end;
+      const std::uint32_t gap_end = is_last ? end : next->first;
+      if (unit < gap_end) rest.push_back({unit, gap_end - unit});
+      unit = gap_end;
+      if (!is_last) unit += (next++)->units;
+    }
+  }
+  for (const Extent& extent : rest) punch(extent, /*give_back=*/true);
+  return rest;
 }
 
 std::size_t FrameStore::superblock_of(std::uint32_t unit) const {

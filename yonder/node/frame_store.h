@@ -82,6 +82,17 @@ class FrameStore {
   void release(std::span<const std::pair<FrameId, std::uint64_t>> frames);
   void release(FrameId frame, std::uint64_t bytes);
 
+  // Takes over memory that another process left, before the first frame is allocated:
+  // its superblocks in their order (kCorrupt: a file of another size; kOutOfMemory: no
+  // room in the arena), and then, once, which of their frames are in use. All other
+  // memory is given back, and on_superblock is called with each. kCorrupt: frames that
+  // overlap, or lie outside; kOutOfMemory: more of them than the limit.
+  using FrameExtent = std::pair<FrameId, std::uint64_t>;  // Its first unit, and its bytes.
+  Result<void> adopt_superblock(os::Memfd memfd);
+  Result<void> claim(std::vector<FrameExtent> frames);
+  // Whether claim() would accept frames, given in their order: its errors, no effect.
+  Result<void> check_claim(std::span<const FrameExtent> sorted) const;
+
   std::byte* address(FrameId frame) const { return arena_.data() + std::uint64_t{frame.value()} * kUnit; }
   // The frame unit that holds an address of the arena.
   FrameId frame_of(const std::byte* address) const {
@@ -121,13 +132,18 @@ class FrameStore {
   FrameStore(const Clock& clock, const FrameStoreOptions& options, os::Mapping arena);
 
   Result<void> add_superblock() YONDER_REQUIRES(mutex_);
+  Result<Superblock> map_superblock(os::Memfd memfd) YONDER_REQUIRES(mutex_);
+  // Punches what lies between the frames, which are sorted, and says what that was.
+  std::vector<Extent> give_rest_back(std::span<const Extent> frames);
   void end_quarantine() YONDER_REQUIRES(mutex_);
+  // Waits for what claim() gave back; false if there is nothing to wait for.
+  bool await_rest() YONDER_REQUIRES(mutex_);
   bool take_best_fit(std::uint32_t units, std::uint32_t& first) YONDER_REQUIRES(mutex_);
   void add_free(Extent extent) YONDER_REQUIRES(mutex_);
   void remove_free(std::map<std::uint32_t, std::uint32_t>::iterator at) YONDER_REQUIRES(mutex_);
   std::size_t superblock_of(std::uint32_t unit) const YONDER_REQUIRES(mutex_);
   std::vector<Extent> merge_neighbours(std::span<const Extent> sorted) const;
-  void punch(Extent extent);
+  void punch(Extent extent, bool give_back);
 
   const Clock& clock_;
   const std::uint64_t limit_;
@@ -144,6 +160,7 @@ class FrameStore {
   std::set<std::pair<std::uint32_t, std::uint32_t>> by_size_
       YONDER_GUARDED_BY(mutex_);                               // (units, first unit)
   std::deque<Released> quarantine_ YONDER_GUARDED_BY(mutex_);  // oldest first
+  std::size_t rest_ YONDER_GUARDED_BY(mutex_) = 0;             // Its first ones are claim()'s.
   std::uint64_t active_bytes_ YONDER_GUARDED_BY(mutex_) = 0;
   std::uint64_t quarantine_bytes_ YONDER_GUARDED_BY(mutex_) = 0;
 };

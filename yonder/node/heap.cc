@@ -5,9 +5,16 @@
 #include "yonder/base/check.h"
 #include "yonder/base/secure_random.h"
 #include "yonder/node/block_table.h"
+#include "yonder/node/internal/adoption.h"
 #include "yonder/node/internal/heap_core.h"
+#include "yonder/node/internal/kept_memory.h"
 
 namespace yonder::node {
+
+using internal::HeapCore;
+using internal::KeptMemory;
+using internal::NodeRecord;
+
 namespace {
 
 // Ids for blocks that cannot have their natural one: it is still the home of
@@ -29,6 +36,14 @@ BlockTable::Options table_options(const FrameStore& store, const SizeClasses& cl
           .spare = static_cast<std::uint32_t>(spare)};
 }
 
+FrameStoreOptions store_options(const HeapOptions& options) {
+  return {.limit = options.limit,
+          .superblock = options.superblock,
+          .huge_pages = options.huge_pages,
+          .give_back = options.give_back,
+          .on_superblock = options.on_superblock};
+}
+
 }  // namespace
 
 double ClassStats::fragmentation() const {
@@ -39,10 +54,8 @@ double ClassStats::fragmentation() const {
 Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions& options) {
   if (options.max_threads == 0) return fail(ErrorCode::kInvalidArgument, "heap for no thread");
   HeapOptions chosen = options;
-  if (chosen.seed == 0) {
-    YONDER_TRY(seed, secure_random_u64());
-    chosen.seed = seed;
-  }
+  YONDER_TRY(life, secure_random_u64());
+  if (chosen.seed == 0) chosen.seed = life;
   // A block is a range of addresses only if it is a range of pages.
   if (options.remap == Remap::kMmap) chosen.classes.whole_frame_blocks = true;
   YONDER_TRY(classes, SizeClasses::create(chosen.classes));
@@ -51,20 +64,67 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
     return fail(ErrorCode::kInvalidArgument, "superblock size",
                 static_cast<std::int64_t>(options.superblock.count()));
   }
-  YONDER_TRY(store, FrameStore::create(clock, {.limit = options.limit,
-                                               .superblock = options.superblock,
-                                               .huge_pages = options.huge_pages,
-                                               .give_back = options.give_back,
-                                               .on_superblock = options.on_superblock}));
+  if (options.keeper != nullptr) return create_kept(clock, std::move(chosen), std::move(classes), life | 1);
+  YONDER_TRY(store, FrameStore::create(clock, store_options(chosen)));
   YONDER_TRY(table, BlockTable::create(table_options(*store, classes)));
-  YONDER_TRY(map, os::Mapping::anonymous({.bytes = std::size_t{store->max_units()} * sizeof(void*)}));
-  auto core = std::make_unique<internal::HeapCore>(clock, chosen, std::move(classes), std::move(store),
-                                                   std::move(table), std::move(map));
-  if (options.remap == Remap::kMmap) YONDER_TRY_VOID(core->add_views());
+  YONDER_TRY(core, make_core(clock, chosen, std::move(classes), std::move(store), std::move(table)));
+  core->life = life | 1;
   return std::unique_ptr<Heap>(new Heap(std::move(core)));
 }
 
-Heap::Heap(std::unique_ptr<internal::HeapCore> core) : core_(std::move(core)) {
+Result<std::unique_ptr<HeapCore>> Heap::make_core(const Clock& clock, const HeapOptions& options,
+                                                  SizeClasses classes, std::unique_ptr<FrameStore> store,
+                                                  std::unique_ptr<BlockTable> table) {
+  YONDER_TRY(map, os::Mapping::anonymous({.bytes = std::size_t{store->max_units()} * sizeof(void*)}));
+  auto core = std::make_unique<HeapCore>(clock, options, std::move(classes), std::move(store),
+                                         std::move(table), std::move(map));
+  if (options.remap == Remap::kMmap) YONDER_TRY_VOID(core->add_views());
+  return core;
+}
+
+// The same with memory that somebody holds for whoever comes next, and may hold already.
+Result<std::unique_ptr<Heap>> Heap::create_kept(const Clock& clock, HeapOptions options, SizeClasses classes,
+                                                std::uint64_t life) {
+  const auto kept = std::make_shared<KeptMemory>(*options.keeper);
+  YONDER_TRY_VOID(kept->look());
+  options.on_superblock = [kept, told = options.on_superblock](const Superblock& superblock) -> Result<void> {
+    YONDER_TRY_VOID(kept->keep_superblock(superblock));
+    return told ? told(superblock) : Result<void>();
+  };
+  const auto shape = NodeRecord::shape_of(options.node, options.classes, classes, options.superblock.count());
+  const bool adopts = !kept->is_empty();
+  YONDER_TRY(store, FrameStore::create(clock, store_options(options)));
+  std::unique_ptr<BlockTable> table;
+  if (adopts) {
+    YONDER_TRY_VOID(kept->resume(shape));
+    YONDER_TRY(memfd, kept->take_table());
+    YONDER_TRY(adopted, BlockTable::adopt(kept->record->choice().table, std::move(memfd)));
+    table = std::move(adopted);
+    YONDER_TRY(superblocks, kept->take_superblocks());
+    for (os::Memfd& superblock : superblocks) YONDER_TRY_VOID(store->adopt_superblock(std::move(superblock)));
+  } else {
+    YONDER_TRY(made, BlockTable::create(table_options(*store, classes)));
+    table = std::move(made);
+    const NodeRecord::Choice choice{.life = life, .seed = options.seed, .table = table->options()};
+    YONDER_TRY_VOID(kept->begin(shape, choice, table->memfd(), options.max_threads));
+  }
+  YONDER_TRY(core, make_core(clock, options, std::move(classes), std::move(store), std::move(table)));
+  core->record = std::move(kept->record);
+  core->life = core->record->choice().life;
+  core->set_id_step(core->record->choice().seed);
+  std::optional<AdoptionReport> report;
+  if (adopts) {
+    YONDER_TRY(found, internal::Adoption(*core, *kept->journal).run());
+    report = found;
+    YONDER_TRY_VOID(kept->renew_journal(options.max_threads));
+  }
+  core->set_journal(std::move(kept->journal));
+  std::unique_ptr<Heap> heap(new Heap(std::move(core)));
+  heap->adoption_ = report;
+  return heap;
+}
+
+Heap::Heap(std::unique_ptr<HeapCore> core) : core_(std::move(core)) {
   core_->compactor = std::make_unique<Compactor>(*core_, core_->options.compaction);
 }
 
@@ -114,6 +174,7 @@ bool Heap::reclaim() {
   for (const auto& pool : core_->pools) pool->trim();
   return core_->reclaimer.poll();
 }
+std::uint64_t Heap::life() const { return core_->life; }
 const FrameStore& Heap::frames() const { return *core_->store; }
 const BlockTable& Heap::blocks() const { return *core_->table; }
 const BlockViews* Heap::views() const { return core_->views.get(); }

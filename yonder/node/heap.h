@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -69,6 +70,8 @@ enum class Remap : std::uint8_t {
   kMmap,   // also as a range of addresses per block (block_views.h): one block per frame
 };
 
+class Keeper;
+
 struct HeapOptions {
   NodeId node;                          // Goes into every pointer.
   Bytes limit{std::uint64_t{1} << 30};  // Of memory in frames.
@@ -82,6 +85,9 @@ struct HeapOptions {
   std::uint32_t max_threads = 64;
   Duration longest_wait = std::chrono::seconds(1);  // For an object that another thread holds.
   std::uint64_t seed = 0;                           // Of the object ids; 0: drawn from the system.
+  // Holds the memory for whoever comes after this process; what it holds already is
+  // adopted (keeper.h). Costs a copy of the bytes of each write.
+  Keeper* keeper = nullptr;
   // Told of each superblock before it is used, to register it with the fabric.
   std::function<Result<void>(const Superblock&)> on_superblock;
   CompactorOptions compaction;
@@ -100,6 +106,16 @@ struct ClassStats {
   std::uint64_t frame_bytes = 0;  // Of these frames.
   // Slots per live object: 1 is perfect. 1 if the class is empty and has no frame.
   double fragmentation() const;
+};
+
+// What a heap found in memory that another process left.
+struct AdoptionReport {
+  std::uint64_t frames = 0;
+  std::uint64_t objects = 0;
+  std::uint64_t writes_finished = 0;  // Under way when it ended, not acknowledged yet.
+  std::uint64_t holds_ended = 0;      // Objects that somebody held without changing them.
+  std::uint64_t moves_undone = 0;
+  std::uint64_t blocks_finished = 0;  // On their way to another frame.
 };
 
 struct HeapStats {
@@ -182,7 +198,10 @@ class HeapThread {
 
 class Heap {
  public:
-  // kInvalidArgument (see FrameStore and SizeClasses), kOutOfMemory.
+  // kInvalidArgument (see FrameStore and SizeClasses), kOutOfMemory. With a keeper that
+  // holds memory: kAlreadyExists (a process that lives uses it), kConfigInvalid (it was
+  // made with other options; the message says which), kUnsupported (by another
+  // version), kCorrupt (it contradicts itself); nothing was adopted then.
   static Result<std::unique_ptr<Heap>> create(const Clock& clock, const HeapOptions& options);
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -201,6 +220,12 @@ class Heap {
   // memory gone now calls this. True: all is gone.
   bool reclaim();
 
+  // A number that these objects have for as long as they live, whatever process
+  // holds them. Never 0.
+  std::uint64_t life() const;
+  // What was found at the start; absent if the heap began empty.
+  const std::optional<AdoptionReport>& adoption() const { return adoption_; }
+
   // What one-sided readers need: superblocks and block table as regions, classes
   // and validator for the arithmetic.
   const FrameStore& frames() const;
@@ -214,7 +239,14 @@ class Heap {
 
  private:
   explicit Heap(std::unique_ptr<internal::HeapCore> core);
+  static Result<std::unique_ptr<internal::HeapCore>> make_core(const Clock& clock, const HeapOptions& options,
+                                                               SizeClasses classes,
+                                                               std::unique_ptr<FrameStore> store,
+                                                               std::unique_ptr<class BlockTable> table);
+  static Result<std::unique_ptr<Heap>> create_kept(const Clock& clock, HeapOptions options,
+                                                   SizeClasses classes, std::uint64_t life);
   const std::unique_ptr<internal::HeapCore> core_;
+  std::optional<AdoptionReport> adoption_;
 };
 
 }  // namespace yonder::node

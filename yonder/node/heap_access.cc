@@ -130,12 +130,16 @@ Result<ObjectVersion> HeapThread::write_object(ObjectPtr& object, const ObjectVe
   std::atomic_thread_fence(std::memory_order_release);
   const HeaderWord word = place.word.written();
   const SlotLayout layout = core_->layout_of(frame);
+  if (record_->journal) {
+    record_->journal->begin({.word = word, .frame = frame.id, .slot = place.slot, .data = data});
+  }
   if (place.word.is_blank())
     layout.store_first(frame.slot(place.slot), word, data);
   else
     layout.store(frame.slot(place.slot), word, data);
   // release: pairs with the acquire of whoever reads the header; the payload is complete.
   frame.header(place.slot).store(word.bits(), std::memory_order_release);
+  if (record_->journal) record_->journal->end();
   return ObjectVersion(word.version());
 }
 

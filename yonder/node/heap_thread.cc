@@ -74,15 +74,9 @@ Result<ObjectPtr> HeapThread::alloc_from_pool(std::uint8_t size_class, std::uint
   }
 }
 
-// A span is a frame of its own with one slot and one block.
 Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes) {
-  const auto span_bytes = static_cast<std::uint32_t>(core_->classes.span_bytes_for(bytes));
-  const SizeClass shape{.slot_bytes = span_bytes,
-                        .frame_bytes = span_bytes,
-                        .slots = 1,
-                        .block_slots = 1,
-                        .block_shift = 0,
-                        .blocks = 1};
+  const SizeClass shape =
+      internal::span_shape(static_cast<std::uint32_t>(core_->classes.span_bytes_for(bytes)));
   Result<Frame*> frame = core_->make_frame(kSpanClass, shape);
   for (int relief = 0; !frame; ++relief) {
     if (frame.error() != ErrorCode::kOutOfMemory || relief == kReliefs || !relieve()) {

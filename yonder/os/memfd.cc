@@ -115,6 +115,17 @@ Result<void> Memfd::punch_hole(std::size_t offset, std::size_t length) {
   return {};
 }
 
+Result<Memfd::Range> Memfd::next_data(std::size_t offset) const {
+  const off_t begin = ::lseek(fd_.get(), static_cast<off_t>(offset), SEEK_DATA);
+  if (begin < 0) {
+    if (errno == ENXIO) return Range{size_, 0};
+    return std::unexpected(Error::from_errno("lseek(SEEK_DATA)"));
+  }
+  const off_t end = ::lseek(fd_.get(), begin, SEEK_HOLE);
+  if (end < 0) return std::unexpected(Error::from_errno("lseek(SEEK_HOLE)"));
+  return Range{static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)};
+}
+
 Result<void> Memfd::resize(std::size_t size) {
   if (size == 0) return fail(ErrorCode::kInvalidArgument, "memfd size");
   const std::size_t rounded = round_up(size, page_bytes_);

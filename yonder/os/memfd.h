@@ -67,6 +67,15 @@ class Memfd {
   // Errors: kInvalidArgument, kPermissionDenied (sealed against writes), kOsError.
   Result<void> punch_hole(std::size_t offset, std::size_t length);
 
+  // The first range from `offset` on that has pages, length 0 if there is none: to
+  // look through a sparse file without filling it (reading a hole through a mapping
+  // allocates its page). Errors: kOsError.
+  struct Range {
+    std::size_t offset;
+    std::size_t length;
+  };
+  Result<Range> next_data(std::size_t offset) const;
+
   // Errors: kPermissionDenied (sealed), kInvalidArgument (0), kOutOfMemory.
   Result<void> resize(std::size_t size);
 

@@ -108,6 +108,19 @@ TEST(Memfd, AdoptLearnsTheSizeAndRefusesOtherThings) {
   EXPECT_EQ(Memfd::adopt(Fd()).error(), ErrorCode::kOsError);
 }
 
+TEST(Memfd, TellsWhichPartsOfASparseFileHavePages) {
+  const Memfd memfd = Memfd::create({.size = 64 * kPageBytes}).value();
+  EXPECT_EQ(memfd.next_data(0).value().length, 0u) << "nothing was written";
+  const Mapping mapping =
+      Mapping::of_file(memfd.fd(), {.bytes = memfd.size(), .protection = Protection::kReadWrite}).value();
+  mapping.bytes()[20 * kPageBytes] = std::byte{1};
+  mapping.bytes()[21 * kPageBytes + 5] = std::byte{1};
+  const Memfd::Range range = memfd.next_data(0).value();
+  EXPECT_EQ(range.offset, 20 * kPageBytes);
+  EXPECT_EQ(range.length, 2 * kPageBytes);
+  EXPECT_EQ(memfd.next_data(range.offset + range.length).value().length, 0u);
+}
+
 // Machines have huge pages reserved or not; both answers have their contract.
 TEST(Memfd, HugePagesAreThereOrTheErrorSaysWhy) {
   const Result<Memfd> huge = Memfd::create({.size = kPageBytes, .huge_pages = HugePages::kRequire});

@@ -100,6 +100,13 @@ Result<Frame*> ClassPool::new_frame() {
   return frame;
 }
 
+void ClassPool::adopt(Frame& frame) {
+  sync::LockGuard lock(mutex_);
+  frame.position = static_cast<std::uint32_t>(frames_.size());
+  frames_.push_back(&frame);
+  drop(frame);
+}
+
 // Nobody hands out this frame's slots any more.
 void ClassPool::drop(Frame& frame) {
   bool listed = false;

@@ -46,6 +46,9 @@ class ClassPool {
   // Takes back what threads keep, and retires all empty frames.
   void trim();
 
+  // A frame that was rebuilt from memory that somebody left; before the heap is used.
+  void adopt(Frame& frame);
+
   // The compactor's part. Takes away what threads hold, and seizes those of up to
   // `count` frames from position `from` on that have free slots and at most
   // `most_objects` objects. Returns how many there were. A frame that changes its

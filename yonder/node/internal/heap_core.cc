@@ -12,13 +12,13 @@ HeapCore::HeapCore(const Clock& heap_clock, const HeapOptions& heap_options, Siz
     : clock(heap_clock),
       options(heap_options),
       classes(std::move(size_classes)),
-      id_step(static_cast<std::uint16_t>(Prng(options.seed)() | 1)),
       store(std::move(frame_store)),
       table(std::move(block_table)),
       map_memory(std::move(frame_map)),
       map(reinterpret_cast<std::atomic<Frame*>*>(map_memory.data())),
       threads({.max_threads = options.max_threads, .classes = &classes, .seed = options.seed}),
       reclaimer(threads, *store) {
+  set_id_step(options.seed);
   for (std::size_t i = 0; i < classes.count(); ++i) {
     const SizeClass& shape = classes[i];
     layouts.emplace_back(classes.validator(), shape.slot_bytes);
@@ -47,12 +47,19 @@ Result<void> HeapCore::add_views() {
   return {};
 }
 
+void HeapCore::set_journal(std::unique_ptr<WriteJournal> made) {
+  journal = std::move(made);
+  std::uint32_t next = 0;
+  for (ThreadRecord& thread : threads.records()) thread.journal.emplace(journal->lane(next++));
+}
+
 Result<Frame*> HeapCore::make_frame(std::uint8_t size_class, const SizeClass& shape) {
   YONDER_TRY(id, store->allocate(shape.frame_bytes));
   FramePtr frame = Frame::create(id, store->address(id), size_class, shape);
+  // Before its block is in the table: whoever finds that needs the length (survey.cc).
+  if (size_class == kSpanClass && record != nullptr) record->set_span(id, shape.frame_bytes / kUnitBytes);
   for (std::uint32_t group = 0; group < shape.blocks; ++group) {
-    const bool natural = group < shape.frame_bytes / kUnitBytes * BlockTable::kNaturalPerUnit;
-    const Result<BlockId> block = table->open(id, natural ? group : BlockTable::kNotNatural, size_class);
+    const Result<BlockId> block = open_block(id, group, size_class, shape);
     if (!block) {
       for (std::uint32_t i = 0; i < group; ++i) table->close(BlockId(frame->blocks()[i]));
       store->release(id, shape.frame_bytes);
@@ -60,10 +67,20 @@ Result<Frame*> HeapCore::make_frame(std::uint8_t size_class, const SizeClass& sh
     }
     frame->blocks()[group].store(block->value(), std::memory_order_relaxed);
   }
-  frame_footprints.fetch_add(Frame::footprint(size_class, shape), std::memory_order_relaxed);
-  // release: pairs with the acquire in frame_at().
-  map[id.value()].store(frame.get(), std::memory_order_release);
+  enter_frame(*frame);
   return frame.release();
+}
+
+Result<BlockId> HeapCore::open_block(FrameId frame, std::uint32_t group, std::uint8_t size_class,
+                                     const SizeClass& shape) {
+  const bool natural = group < shape.frame_bytes / kUnitBytes * BlockTable::kNaturalPerUnit;
+  return table->open(frame, natural ? group : BlockTable::kNotNatural, size_class);
+}
+
+void HeapCore::enter_frame(Frame& frame) {
+  frame_footprints.fetch_add(Frame::footprint(frame.size_class, *frame.shape), std::memory_order_relaxed);
+  // release: pairs with the acquire in frame_at().
+  map[frame.id.value()].store(&frame, std::memory_order_release);
 }
 
 FramePtr HeapCore::unmake_frame(Frame& frame) {
@@ -71,6 +88,7 @@ FramePtr HeapCore::unmake_frame(Frame& frame) {
     const std::uint32_t id = block.exchange(0, std::memory_order_relaxed);
     if (id != 0) table->close(BlockId(id));
   }
+  if (frame.size_class == kSpanClass && record != nullptr) record->set_span(frame.id, 0);
   frame_footprints.fetch_sub(Frame::footprint(frame.size_class, *frame.shape), std::memory_order_relaxed);
   map[frame.id.value()].store(nullptr, std::memory_order_release);
   return FramePtr(&frame);

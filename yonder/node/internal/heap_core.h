@@ -17,8 +17,10 @@
 #include "yonder/node/internal/class_pool.h"
 #include "yonder/node/internal/displaced_index.h"
 #include "yonder/node/internal/frame.h"
+#include "yonder/node/internal/node_record.h"
 #include "yonder/node/internal/reclaimer.h"
 #include "yonder/node/internal/thread_registry.h"
+#include "yonder/node/internal/write_journal.h"
 #include "yonder/node/slot_layout.h"
 #include "yonder/os/mapping.h"
 
@@ -34,6 +36,12 @@ struct ClassFacts {
   std::uint32_t blocks_offset = 0;  // Of the blocks in a Frame.
 };
 
+// A span is a frame of its own with one slot and one block.
+inline SizeClass span_shape(std::uint32_t bytes) {
+  return {
+      .slot_bytes = bytes, .frame_bytes = bytes, .slots = 1, .block_slots = 1, .block_shift = 0, .blocks = 1};
+}
+
 struct HeapCore {
   HeapCore(const Clock& clock, const HeapOptions& options, SizeClasses classes,
            std::unique_ptr<FrameStore> store, std::unique_ptr<BlockTable> table, os::Mapping map);
@@ -45,9 +53,13 @@ struct HeapCore {
   const SizeClasses classes;
   std::vector<SlotLayout> layouts;                            // Per class.
   std::array<ClassFacts, std::size_t{kSpanClass} + 1> facts;  // By what a pointer says its class is.
-  // By how much the id of a slot's next object differs from that of the last.
-  const std::uint16_t id_step;
+  // By how much the id of a slot's next object differs from that of the last; the same
+  // in all processes that go on with a node.
+  std::uint16_t id_step;
+  std::uint64_t life = 0;  // Of the objects: another one if they were lost.
 
+  std::unique_ptr<NodeRecord> record;     // Both null unless there is a keeper; set once.
+  std::unique_ptr<WriteJournal> journal;  // Outlives the threads, which write it.
   const std::unique_ptr<FrameStore> store;
   std::unique_ptr<BlockViews> views;  // Null unless Remap::kMmap; set once. Outlives the table.
   const std::unique_ptr<BlockTable> table;
@@ -70,6 +82,9 @@ struct HeapCore {
 
   // Before the heap is used. kOutOfMemory.
   Result<void> add_views();
+  void set_id_step(std::uint64_t seed) { id_step = static_cast<std::uint16_t>(Prng(seed)() | 1); }
+  // Gives each thread its lane.
+  void set_journal(std::unique_ptr<WriteJournal> made);
   // Where readers find the slots of a block whose table entry they have.
   std::byte* block_address(BlockId block, BlockEntry entry) const {
     if (views != nullptr && entry.size_class() != kSpanClass) [[unlikely]]
@@ -80,6 +95,10 @@ struct HeapCore {
   // A new frame with its blocks, entered in the map; state kSeized.
   // kOutOfMemory, kResourceExhausted.
   Result<Frame*> make_frame(std::uint8_t size_class, const SizeClass& shape);
+  // The same for a frame that has objects: one block of it, and its place in the map.
+  Result<BlockId> open_block(FrameId frame, std::uint32_t group, std::uint8_t size_class,
+                             const SizeClass& shape);
+  void enter_frame(Frame& frame);
   // Makes a frame without objects unfindable: out of the map, its blocks closed.
   FramePtr unmake_frame(Frame& frame);
 

@@ -36,10 +36,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "yonder/base/prng.h"
 #include "yonder/node/internal/frame.h"
+#include "yonder/node/internal/write_journal.h"
 #include "yonder/sync/atomics.h"
 
 namespace yonder::node::internal {
@@ -145,6 +147,7 @@ struct alignas(sync::kNoSharingBytes) ThreadRecord {
   Prng random{0};
   std::vector<Bin> bins;  // One per class, and a last one for the counters of spans.
   OwnerCounter corrections;
+  std::optional<WriteJournal::Lane> journal;  // None unless the heap has a keeper; set once.
 
   // Of a class, or that of spans.
   Bin& bin(std::uint8_t size_class) { return bins[size_class == kSpanClass ? bins.size() - 1 : size_class]; }
