@@ -54,6 +54,7 @@ Json blocks_of(node::Server& node) {
   for (const node::ClassStats& size_class : stats.heap.classes) live += size_class.live;
   return {{"blocks", stats.heap.blocks},
           {"live_objects", live},
+          {"kept", stats.kept},
           {"active_bytes", stats.heap.active_bytes},
           {"retired_bytes", stats.heap.retired_bytes},
           {"limit_bytes", node.heap().frames().limit_bytes()},

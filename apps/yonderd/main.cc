@@ -6,6 +6,9 @@
 // SIGINT end it in an orderly way, SIGHUP makes it read its configuration again (log
 // level and compaction; everything else needs a restart). Under systemd it says
 // READY, RELOADING and STOPPING.
+//
+// With --keeper somebody else holds its memory too, and a daemon that is started after
+// it goes on with its objects: however this one ended.
 #include <fmt/format.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
@@ -16,8 +19,10 @@
 
 #include "apps/yonderd/admin.h"
 #include "apps/yonderd/settings.h"
+#include "apps/yonderd/systemd_keeper.h"
 #include "yonder/base/log.h"
 #include "yonder/fabric/open/open.h"
+#include "yonder/node/keeper_client.h"
 #include "yonder/node/server.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/telemetry/counters.h"
@@ -69,6 +74,23 @@ void reload(const yonder::ConfigSources& sources, yonder::Logger& logger, yonder
   ::sd_notify(0, "READY=1");
 }
 
+// Null if nobody is to keep the memory.
+Result<std::unique_ptr<yonder::node::Keeper>> make_keeper(const DaemonSettings& settings) {
+  if (settings.keeper.empty()) return nullptr;
+  if (settings.keeper == "systemd") return yonder::apps::SystemdKeeper::create();
+  return yonder::node::KeeperClient::connect({.path = settings.keeper, .node = settings.keeper_name});
+}
+
+void log_adoption(const yonder::node::AdoptionReport& report) {
+  yonder::log_info("yonderd", "went on with the objects of before",
+                   {{"objects", report.objects},
+                    {"frames", report.frames},
+                    {"writes_finished", report.writes_finished},
+                    {"holds_ended", report.holds_ended},
+                    {"moves_undone", report.moves_undone},
+                    {"blocks_finished", report.blocks_finished}});
+}
+
 int serve(const DaemonSettings& settings, const yonder::ConfigSources& sources, yonder::Logger& logger,
           const sigset_t& signals) {
   yonder::telemetry::Registry registry;
@@ -81,8 +103,12 @@ int serve(const DaemonSettings& settings, const yonder::ConfigSources& sources, 
     options.ports.push_back({.fabric = fabric->get(), .address = address});
     fabrics.push_back(*std::move(fabric));
   }
+  auto keeper = make_keeper(settings);
+  if (!keeper) return fail(keeper.error());
+  options.heap.keeper = keeper->get();
   auto node = yonder::node::Server::create(options);
   if (!node) return fail(node.error());
+  if ((*node)->heap().adoption()) log_adoption(*(*node)->heap().adoption());
   std::unique_ptr<Admin> admin;
   if (!settings.admin.empty()) {
     auto made = Admin::create(settings.admin, **node, registry);

@@ -61,6 +61,14 @@ struct Options {
        .help = "how the node finds objects that compaction displaced",
        .choices = {{"scan", node::Correction::kScan}, {"index", node::Correction::kIndex}}});
 
+  Option<std::string> keeper = schema.add<std::string>(
+      {.name = "node.keeper",
+       .help =
+           "who holds the memory over a restart: the socket of a yonder-keeper, or systemd; empty: nobody",
+       .alias = "--keeper"});
+  Option<std::string> keeper_name = schema.add<std::string>(
+      {.name = "node.keeper_name", .help = "under which name; empty: node-ID, with the node's id"});
+
   Option<bool> automatic = schema.add<bool>(
       {.name = "compaction.automatic", .fallback = true, .help = "compact classes that are fragmented"});
   Option<double> threshold = schema.add<double>({.name = "compaction.threshold",
@@ -148,6 +156,9 @@ DaemonSettings settings_of(const Options& o, const Config& config) {
   DaemonSettings out;
   out.listen = split(config.get(o.listen));
   out.admin = config.get(o.admin);
+  out.keeper = config.get(o.keeper);
+  out.keeper_name = config.get(o.keeper_name);
+  if (out.keeper_name.empty()) out.keeper_name = fmt::format("node-{}", config.get(o.id));
   out.log = {
       .level = config.get(o.log_level), .format = config.get(o.log_format), .file = config.get(o.log_file)};
   out.node.heap.node = node::NodeId(static_cast<std::uint16_t>(config.get(o.id)));

@@ -15,7 +15,9 @@ namespace yonder::apps {
 
 struct DaemonSettings {
   std::vector<std::string> listen;
-  std::string admin;  // host:port; empty: no admin endpoint
+  std::string admin;        // host:port; empty: no admin endpoint
+  std::string keeper;       // "systemd", a keeper's socket, or empty: nobody keeps the memory
+  std::string keeper_name;  // under which the keeper knows this node
   LogOptions log;
   node::NodeOptions node;  // Without its ports: they need fabrics.
 };

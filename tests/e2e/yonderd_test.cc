@@ -9,77 +9,33 @@
 
 #include <array>
 #include <fstream>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "yonder/client/session.h"
-#include "yonder/fabric/open/open.h"
-#include "yonder/os/process.h"
-#include "yonder/os/steady_clock.h"
-#include "yonder/os/wait.h"
+#include "tests/e2e/daemon.h"
 
-namespace yonder {
+namespace yonder::e2e {
 namespace {
 
 using client::ObjectPtr;
-using client::Session;
 using nlohmann::json;
 
-const os::SteadyClock kClock;
-Deadline soon() { return Deadline::after(kClock, std::chrono::seconds(30)); }
-
-// A directory that goes with the test.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = "/tmp/yonderd-test-XXXXXX";
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() {
-    for (const std::string& name : files_) ::unlink((path_ + "/" + name).c_str());
-    ::rmdir(path_.c_str());
-  }
-  std::string file(const std::string& name) {
-    files_.push_back(name);
-    return path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-  std::vector<std::string> files_;
-};
-
-// yonderd on free ports, and what it says of them.
+// yonderd, with its admin endpoint.
 class Daemon {
  public:
-  explicit Daemon(std::vector<std::string> flags = {}, std::vector<std::string> environment = {}) {
-    std::array<int, 2> pipe{};
-    EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-    static int next = 0;
-    shm_ = fmt::format("shm:yonderd-test-{}-{}", ::getpid(), next++);
-    os::SpawnOptions spawn{.argv = {YONDERD, "--listen", shm_ + ",tcp://127.0.0.1:0", "--admin",
-                                    "127.0.0.1:0", "--memory", "64MiB"},
-                           .extra_environment = std::move(environment),
-                           .stdout_fd = pipe[1]};
-    spawn.argv.insert(spawn.argv.end(), flags.begin(), flags.end());
-    child_.emplace(os::Child::spawn(spawn).value());
-    ::close(pipe[1]);
-    read_output(pipe[0]);
-    ::close(pipe[0]);
-  }
+  explicit Daemon(std::vector<std::string> flags = {}, std::vector<std::string> environment = {})
+      : program_(start_daemon(
+            {.program = YONDERD, .flags = std::move(flags), .environment = std::move(environment)})) {}
 
-  os::Child& child() { return *child_; }
+  os::Child& child() { return program_.child(); }
   // By provider.
-  const std::string& address(const std::string& provider) const { return addresses_.at(provider); }
-  bool ready() const { return ready_; }
-  const std::string& admin() const { return addresses_.at("admin"); }
+  const std::string& address(const std::string& provider) const { return program_.address(provider); }
+  bool ready() const { return program_.ready(); }
+  const std::string& admin() const { return program_.address("admin"); }
 
-  httplib::Client http() const { return httplib::Client(addresses_.at("admin")); }
+  httplib::Client http() const { return httplib::Client(admin()); }
   json get(const std::string& path) const {
     httplib::Client client = http();
     const auto answer = client.Get(path);
@@ -88,49 +44,8 @@ class Daemon {
   }
 
  private:
-  // "admin URL", "node ADDRESS" …, "ready".
-  void read_output(int fd) {
-    std::string line;
-    for (char c = 0; os::wait_ready(fd, os::Ready::kReadable, soon()) && ::read(fd, &c, 1) == 1;) {
-      if (c != '\n') {
-        line += c;
-        continue;
-      }
-      if (line == "ready") {
-        ready_ = true;
-        return;
-      }
-      const std::string value = line.substr(line.find(' ') + 1);
-      if (line.starts_with("admin")) addresses_["admin"] = value;
-      if (line.starts_with("node")) addresses_[value.substr(0, value.find(':'))] = value;
-      line.clear();
-    }
-  }
-
-  std::string shm_;
-  std::optional<os::Child> child_;
-  std::map<std::string, std::string> addresses_;
-  bool ready_ = false;
+  Program program_;
 };
-
-struct Connected {
-  std::unique_ptr<fabric::Fabric> fabric;
-  std::unique_ptr<Session> session;
-  Session* operator->() const { return session.get(); }
-};
-
-Connected connect(const std::string& address) {
-  Connected out;
-  out.fabric = fabric::open(address).value();
-  auto session = Session::connect(*out.fabric, {.address = address});
-  EXPECT_TRUE(session) << session.error();
-  out.session = *std::move(session);
-  return out;
-}
-
-std::vector<std::byte> bytes_of(std::size_t count, int value) {
-  return std::vector<std::byte>(count, static_cast<std::byte>(value));
-}
 
 TEST(Yonderd, ServesObjectsOverAllItsAddressesAndStopsInOrder) {
   Daemon daemon;
@@ -319,4 +234,4 @@ TEST(Yonderd, AKilledClientLeavesNothingLockedAndNothingHalfWritten) {
 }
 
 }  // namespace
-}  // namespace yonder
+}  // namespace yonder::e2e

@@ -94,6 +94,18 @@ void Session::direct_read_many(std::span<ReadItem> items, Deadline deadline) {
 void Session::write_many(std::span<WriteItem> items, Deadline deadline) {
   core_->scheduler().block_on(core_->write_many(items, deadline));
 }
+void Session::write_if_version_many(std::span<ConditionalWriteItem> items, Deadline deadline) {
+  core_->scheduler().block_on(core_->write_if_version_many(items, deadline));
+}
+void Session::find_many(std::span<PointerItem> items, Deadline deadline) {
+  core_->scheduler().block_on(core_->find_many(items, deadline));
+}
+void Session::release_ptr_many(std::span<PointerItem> items, Deadline deadline) {
+  core_->scheduler().block_on(core_->release_many(items, deadline));
+}
+void Session::scan_read_many(std::span<ReadItem> items, Deadline deadline) {
+  core_->scheduler().block_on(core_->scan_read_many(items, deadline));
+}
 
 // ---------------------------------------------------------------- coroutines
 
@@ -146,6 +158,19 @@ Task<void> Session::async_direct_read_many(std::span<ReadItem> items, Deadline d
 }
 Task<void> Session::async_write_many(std::span<WriteItem> items, Deadline deadline) {
   return core_->write_many(items, deadline);
+}
+
+Task<void> Session::async_write_if_version_many(std::span<ConditionalWriteItem> items, Deadline deadline) {
+  return core_->write_if_version_many(items, deadline);
+}
+Task<void> Session::async_find_many(std::span<PointerItem> items, Deadline deadline) {
+  return core_->find_many(items, deadline);
+}
+Task<void> Session::async_release_ptr_many(std::span<PointerItem> items, Deadline deadline) {
+  return core_->release_many(items, deadline);
+}
+Task<void> Session::async_scan_read_many(std::span<ReadItem> items, Deadline deadline) {
+  return core_->scan_read_many(items, deadline);
 }
 
 }  // namespace yonder::client

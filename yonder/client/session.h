@@ -34,6 +34,10 @@
 //   C4  Every call ends at its deadline at the latest (default: SessionOptions'
 //       timeout). A write that failed with kDeadlineExceeded or kConnectionLost may
 //       have taken effect; all other errors mean that it has not.
+//   C5  A node that was restarted is the same one if it has the objects of before (its
+//       keeper held them): the session finds it again by itself, and pointers stay
+//       valid. If it has not, every call fails with kServerReplaced, for ever: no
+//       pointer of before is shown to it.
 // On an error the output of a read is unspecified.
 //
 // Errors of all calls, besides C2's: kOutOfBounds (more bytes than the object has),
@@ -112,6 +116,16 @@ struct WriteItem {
   std::span<const std::byte> data;
   Result<ObjectVersion> result{ObjectVersion()};
 };
+struct ConditionalWriteItem {
+  ObjectPtr object;
+  ObjectVersion expected;
+  std::span<const std::byte> data;
+  Result<ObjectVersion> result{ObjectVersion()};
+};
+struct PointerItem {
+  ObjectPtr object;
+  Result<void> result;
+};
 struct AllocItem {
   std::uint32_t bytes = 0;
   Result<ObjectPtr> result{ObjectPtr()};
@@ -156,6 +170,11 @@ class Session {
   void read_many(std::span<ReadItem> items, Deadline deadline = {});
   void direct_read_many(std::span<ReadItem> items, Deadline deadline = {});
   void write_many(std::span<WriteItem> items, Deadline deadline = {});
+  void write_if_version_many(std::span<ConditionalWriteItem> items, Deadline deadline = {});
+  void find_many(std::span<PointerItem> items, Deadline deadline = {});
+  void release_ptr_many(std::span<PointerItem> items, Deadline deadline = {});
+  // Every frame is read once, for all objects that are looked for in it.
+  void scan_read_many(std::span<ReadItem> items, Deadline deadline = {});
 
   fabric::Task<Result<ObjectPtr>> async_alloc(std::uint32_t bytes, Deadline deadline = {});
   fabric::Task<Result<void>> async_free(ObjectPtr object, Deadline deadline = {});
@@ -177,6 +196,11 @@ class Session {
   fabric::Task<void> async_read_many(std::span<ReadItem> items, Deadline deadline = {});
   fabric::Task<void> async_direct_read_many(std::span<ReadItem> items, Deadline deadline = {});
   fabric::Task<void> async_write_many(std::span<WriteItem> items, Deadline deadline = {});
+  fabric::Task<void> async_write_if_version_many(std::span<ConditionalWriteItem> items,
+                                                 Deadline deadline = {});
+  fabric::Task<void> async_find_many(std::span<PointerItem> items, Deadline deadline = {});
+  fabric::Task<void> async_release_ptr_many(std::span<PointerItem> items, Deadline deadline = {});
+  fabric::Task<void> async_scan_read_many(std::span<ReadItem> items, Deadline deadline = {});
 
   // Of the session's scheduler: to spawn and run tasks.
   fabric::Scheduler& scheduler();

@@ -24,6 +24,14 @@ Result<T> decode(const Result<std::span<const std::byte>>& bytes) {
   return message;
 }
 
+// Where a write left the object, and its version.
+Result<ObjectVersion> take_place(const Result<std::span<const std::byte>>& bytes, ObjectPtr& object) {
+  const Result<PlaceAnswer> answer = decode<PlaceAnswer>(bytes);
+  if (!answer) return std::unexpected(answer.error());
+  object = object.with_slot(answer->slot);
+  return ObjectVersion(answer->version);
+}
+
 Result<ObjectVersion> take_read(const Result<std::span<const std::byte>>& bytes, ReadItem& item) {
   if (!bytes) return std::unexpected(bytes.error());
   PlaceAnswer place;
@@ -107,14 +115,58 @@ Task<void> SessionCore::write_many(std::span<WriteItem> items, Deadline deadline
         return batch.add<WriteRequest>(Item::kWrite, {.object = item.object, .data = item.data},
                                        sizeof(PlaceAnswer));
       },
-      [](Batch& batch, WriteItem& item) {
-        const auto answer = decode<PlaceAnswer>(batch.next());
-        if (answer) item.object = item.object.with_slot(answer->slot);
-        item.result =
-            answer ? Result<ObjectVersion>(ObjectVersion(answer->version)) : std::unexpected(answer.error());
-      },
+      [](Batch& batch, WriteItem& item) { item.result = take_place(batch.next(), item.object); },
       [this](WriteItem& item, Deadline until) -> Task<void> {
         item.result = co_await write(item.object, nullptr, item.data, until);
+      });
+}
+
+Task<void> SessionCore::write_if_version_many(std::span<ConditionalWriteItem> items, Deadline deadline) {
+  return in_batches(
+      items, deadline,
+      [](Batch& batch, const ConditionalWriteItem& item) {
+        return batch.add<WriteRequest>(Item::kWrite,
+                                       {.object = item.object,
+                                        .conditional = true,
+                                        .expected = item.expected.value(),
+                                        .data = item.data},
+                                       sizeof(PlaceAnswer));
+      },
+      [](Batch& batch, ConditionalWriteItem& item) { item.result = take_place(batch.next(), item.object); },
+      [this](ConditionalWriteItem& item, Deadline until) -> Task<void> {
+        item.result = co_await write(item.object, &item.expected, item.data, until);
+      });
+}
+
+Task<void> SessionCore::find_many(std::span<PointerItem> items, Deadline deadline) {
+  return in_batches(
+      items, deadline,
+      [](Batch& batch, const PointerItem& item) {
+        return batch.add(Item::kFind, PointerMessage(item.object), sizeof(PointerMessage));
+      },
+      [](Batch& batch, PointerItem& item) {
+        const auto answer = decode<PointerMessage>(batch.next());
+        if (answer) item.object = item.object.with_slot(answer->object().slot());
+        item.result = outcome_of(answer);
+      },
+      [this](PointerItem& item, Deadline until) -> Task<void> {
+        item.result = co_await find(item.object, until);
+      });
+}
+
+Task<void> SessionCore::release_many(std::span<PointerItem> items, Deadline deadline) {
+  return in_batches(
+      items, deadline,
+      [](Batch& batch, const PointerItem& item) {
+        return batch.add(Item::kRelease, PointerMessage(item.object), sizeof(PointerMessage));
+      },
+      [](Batch& batch, PointerItem& item) {
+        const auto answer = decode<PointerMessage>(batch.next());
+        if (answer) item.object = answer->object();
+        item.result = outcome_of(answer);
+      },
+      [this](PointerItem& item, Deadline until) -> Task<void> {
+        item.result = co_await release(item.object, until);
       });
 }
 

@@ -38,6 +38,13 @@ Result<ObjectVersion> take_place(const Result<PlaceAnswer>& answer, ObjectPtr& o
   return ObjectVersion(answer->version);
 }
 
+// A stage is its connection's: a node that does not know it any more has lost the
+// connection, or was another process then.
+Error stage_error(const Error& error) {
+  if (error != ErrorCode::kNotFound) return error;
+  return {ErrorCode::kConnectionLost, "transfer a large object in parts"};
+}
+
 std::span<const std::byte> bytes_of(const auto& plain) { return std::as_bytes(std::span(&plain, 1)); }
 
 }  // namespace
@@ -125,7 +132,7 @@ Task<Result<ObjectVersion>> SessionCore::read_staged(ObjectPtr& object, std::spa
   // Whether it is dropped now or expires later makes no difference to the caller.
   const auto dropped = co_await rpc_->call<Drop>({.ticket = staged->ticket}, deadline);
   (void)dropped;
-  if (!got) co_return std::unexpected(got.error());
+  if (!got) co_return std::unexpected(stage_error(got.error()));
   co_return take_place(staged->place, object);
 }
 
@@ -151,12 +158,13 @@ Task<Result<ObjectVersion>> SessionCore::write_staged(ObjectPtr& object, const O
   const auto stage = co_await rpc_->call<Stage>({.bytes = data.size()}, deadline);
   if (!stage) co_return std::unexpected(stage.error());
   const Result<void> put = co_await put_parts(stage->ticket, data, deadline);
-  if (!put) co_return std::unexpected(put.error());
+  if (!put) co_return std::unexpected(stage_error(put.error()));
   const auto answer = co_await rpc_->call<Commit>({.ticket = stage->ticket,
                                                    .pointer = PointerMessage(object),
                                                    .conditional = expected != nullptr ? 1u : 0u,
                                                    .expected = expected != nullptr ? expected->value() : 0},
                                                   deadline);
+  if (!answer) co_return std::unexpected(stage_error(answer.error()));
   co_return take_place(answer, object);
 }
 

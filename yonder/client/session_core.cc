@@ -41,6 +41,7 @@ Result<void> SessionCore::connect(fabric::Fabric& fabric) {
                                .default_timeout = options_.timeout,
                                .tenant = options_.identity.tenant,
                                .epoch = options_.identity.epoch,
+                               .same_greeting = true,
                                .scheduler = scheduler_};
   YONDER_TRY(client, rpc::Client::connect(fabric, options_.address, *queue_, rpc));
   rpc_ = std::move(client);
@@ -53,7 +54,11 @@ void SessionCore::close() {
   if (rpc_ != nullptr) rpc_->close();
 }
 
+// The first time, and when the node may be another process: its regions have other keys
+// then. What calls under way hold of the old map stays right: the same objects have the
+// same layout.
 Task<Result<void>> SessionCore::describe(Deadline deadline) {
+  const std::uint64_t losses = rpc_->stats().losses;
   auto description = co_await rpc_->call<Describe>({}, deadline);
   if (!description) co_return std::unexpected(description.error());
   auto map = NodeMap::create(*std::move(description));
@@ -64,6 +69,7 @@ Task<Result<void>> SessionCore::describe(Deadline deadline) {
   max_data_ = std::min(map_->max_data(), room);
   translations_.clear();
   near_.clear();
+  described_after_ = losses;
   co_return co_await learn_superblocks(deadline);
 }
 

@@ -56,22 +56,34 @@ bool SessionCore::must_ask_for(std::size_t bytes) const {
 
 Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::span<std::byte> out,
                                                      Deadline deadline, bool scan_first) {
-  const Result<void> good = map_->check(object, out.size());
-  if (!good) co_return std::unexpected(good.error());
-  if (must_ask_for(out.size())) co_return co_await read(object, out, deadline);
   deadline = or_default(deadline);
-  if (scan_first) {
-    const Result<Translation> seen = co_await look_up(object.home(), deadline);
-    if (!seen) co_return std::unexpected(seen.error());
-    const Result<bool> found = co_await scan(object, *seen, deadline);
-    if (!found) co_return std::unexpected(found.error());
+  for (;;) {
+    if (is_outdated()) [[unlikely]] {
+      const Result<void> known = co_await describe(deadline);
+      if (!known) co_return std::unexpected(known.error());
+    }
+    const Result<void> good = map_->check(object, out.size());
+    if (!good) co_return std::unexpected(good.error());
+    if (must_ask_for(out.size())) co_return co_await read(object, out, deadline);
+    Result<void> ready;
+    if (scan_first) ready = co_await find_by_scan(object, deadline);
+    Result<ObjectVersion> version = ObjectVersion();
+    if (ready) {
+      OneSidedRead machine(*map_, translations_, scratch_, object, out);
+      const Need first = machine.begin(clock().now());
+      version = co_await run(machine, first, object, deadline);
+      stats_.retries += machine.retries();
+    } else {
+      version = std::unexpected(ready.error());
+    }
+    if (version && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+    if (version || !says_outdated(version.error())) co_return version;
+    // The node took its memory back: it stops, or another process has it already. Asking
+    // tells which.
+    const Result<void> known = co_await describe(deadline);
+    if (!known) co_return std::unexpected(known.error());
+    if (deadline.passed(clock().now())) co_return version;
   }
-  OneSidedRead machine(*map_, translations_, scratch_, object, out);
-  const Need first = machine.begin(clock().now());
-  const Result<ObjectVersion> version = co_await run(machine, first, object, deadline);
-  stats_.retries += machine.retries();
-  if (version && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
-  co_return version;
 }
 
 Task<Result<ObjectVersion>> SessionCore::run(OneSidedRead& machine, Need need, ObjectPtr& object,
@@ -128,42 +140,6 @@ Task<Result<void>> SessionCore::correct(ObjectPtr& object, Translation seen, Dea
   co_return co_await find(object, deadline);
 }
 
-Task<Result<Translation>> SessionCore::look_up(node::BlockId block, Deadline deadline) {
-  const auto address = map_->table_word(block);
-  if (!address) co_return fail(ErrorCode::kNoSuchObject, "object pointer");
-  std::uint64_t word = 0;
-  const auto piece = fabric::LocalPiece::of(std::as_writable_bytes(std::span(&word, 1)));
-  fabric::WorkRequest request{.op = fabric::Op::kRead, .local = {&piece, 1}, .remote = *address};
-  const Instant before = clock().now();
-  const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, {&request, 1}, deadline);
-  if (!fetched) co_return std::unexpected(fetched.error());
-  const Translation seen{.entry = BlockEntry(word), .seen = before};
-  translations_.put(block, seen);
-  co_return seen;
-}
-
-// The headers of a frame are as good as old: whoever goes to the slot that was found
-// checks again. So one copy of the frame will do, torn or not.
-Task<Result<bool>> SessionCore::scan(ObjectPtr& object, Translation seen, Deadline deadline) {
-  ++stats_.scans;
-  const SlotShape shape = map_->shape_of(object);
-  const auto frame = map_->in_frame(seen.entry.frame(), 0, shape.frame_bytes);
-  if (!seen.entry.valid() || seen.entry.size_class() != object.size_class() || !frame) co_return false;
-  const Scratch copy = scratch_.take(shape.frame_bytes);
-  const fabric::LocalPiece piece = copy.piece();
-  fabric::WorkRequest request{.op = fabric::Op::kRead, .local = {&piece, 1}, .remote = *frame};
-  const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, {&request, 1}, deadline);
-  if (!fetched) co_return std::unexpected(fetched.error());
-  for (std::uint32_t slot = 0; slot < shape.slots; ++slot) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, copy.bytes().data() + std::uint64_t{slot} * shape.slot_bytes, sizeof bits);
-    if (!HeaderWord(bits).names(object.home(), object.id())) continue;
-    object = object.with_slot(slot);
-    co_return true;
-  }
-  co_return false;
-}
-
 namespace {
 
 struct BatchedRead {
@@ -180,6 +156,13 @@ struct BatchedRead {
 // than fetches is rare, and goes on alone afterwards.
 Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline deadline) {
   deadline = or_default(deadline);
+  if (is_outdated()) [[unlikely]] {
+    const Result<void> known = co_await describe(deadline);
+    if (!known) {
+      for (ReadItem& item : items) item.result = std::unexpected(known.error());
+      co_return;
+    }
+  }
   std::vector<std::unique_ptr<BatchedRead>> reads;
   for (ReadItem& item : items) {
     if (ObjectVersion version; try_near(item.object, item.out, version)) {
@@ -224,6 +207,9 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
   for (const auto& one : reads) {
     one->item.result = co_await run(one->machine, one->need, one->item.object, deadline);
     stats_.retries += one->machine.retries();
+    if (!one->item.result && says_outdated(one->item.result.error())) {
+      one->item.result = co_await direct_read(one->item.object, one->item.out, deadline, false);
+    }
   }
   if (!reads.empty() && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
 }

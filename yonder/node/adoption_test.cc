@@ -11,8 +11,9 @@
 #include "yonder/base/prng.h"
 #include "yonder/node/block_table.h"
 #include "yonder/node/heap.h"
-#include "yonder/node/internal/memory_keeper.h"
+
 #include "yonder/node/internal/write_journal.h"
+#include "yonder/node/memory_keeper.h"
 #include "yonder/node/slot_layout.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/memfd.h"
@@ -23,7 +24,6 @@
 namespace yonder::node {
 namespace {
 
-using internal::MemoryKeeper;
 using internal::WriteJournal;
 
 const os::SteadyClock kClock;

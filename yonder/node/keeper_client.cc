@@ -111,9 +111,12 @@ Result<void> KeeperClient::refresh() {
   if (is_connected()) return {};
   YONDER_TRY_VOID(reconnect());
   YONDER_TRY_VOID(outcome_of(ask({.kind = KeeperRequestKind::kForget})));
-  // The record stands last, as at the first time.
-  std::ranges::stable_partition(kept_, [](const KeptFile& file) { return file.name != "record"; });
-  for (const KeptFile& file : kept_) YONDER_TRY_VOID(hand_over(file.name, file.fd));
+  // The record comes last, as at the first time: it says that the others are there.
+  for (const bool is_record : {false, true}) {
+    for (const KeptFile& file : kept_) {
+      if ((file.name == "record") == is_record) YONDER_TRY_VOID(hand_over(file.name, file.fd));
+    }
+  }
   return {};
 }
 

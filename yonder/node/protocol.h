@@ -132,7 +132,7 @@ struct WriteRequest {
   void decode(rpc::Reader& in);
 };
 
-enum class Item : std::uint32_t { kAlloc = 1, kFree = 2, kRead = 3, kWrite = 4, kRelease = 5 };
+enum class Item : std::uint32_t { kAlloc = 1, kFree = 2, kRead = 3, kWrite = 4, kRelease = 5, kFind = 6 };
 
 // Request: which method; answer: an ErrorCode, 0 for success.
 struct ItemHead {

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "yonder/base/check.h"
+#include "yonder/base/log.h"
 #include "yonder/node/internal/lanes.h"
 #include "yonder/node/internal/node_metrics.h"
 #include "yonder/node/internal/port.h"
+#include "yonder/node/keeper.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/telemetry/counters.h"
 
@@ -78,7 +80,8 @@ Result<std::unique_ptr<Server>> Server::create(const NodeOptions& options) {
   return server;
 }
 
-Server::Server(const NodeOptions& options) : options_(options), policy_(options.compaction) {}
+Server::Server(const NodeOptions& options)
+    : options_(options), is_kept_(options.heap.keeper != nullptr), policy_(options.compaction) {}
 
 Server::~Server() {
   const Deadline deadline = Deadline::after(options_.ports[0].fabric->clock(), options_.stop_timeout);
@@ -180,12 +183,25 @@ void Server::keep_house() {
     if (!more) {
       heap_->reclaim();
       for (const auto& port : ports_) port->stages().expire();
+      refresh_keeper();
       publish_gauges();
     }
     const Deadline next = Deadline::after(clock, more ? policy.pause : policy.interval);
     sync::LockGuard lock(mutex_);
     if (!stopping_.load(std::memory_order_acquire)) (void)wakes_.wait(lock, next);
   }
+}
+
+void Server::refresh_keeper() {
+  if (options_.heap.keeper == nullptr) return;
+  const Result<void> kept = options_.heap.keeper->refresh();
+  if (kept.has_value() == is_kept_) return;
+  is_kept_ = kept.has_value();
+  if (is_kept_)
+    log_info("node", "the keeper has the memory again");
+  else
+    log_error("node", "no keeper has the memory",
+              {{"why", std::string_view(error_name(kept.error().code()))}});
 }
 
 fabric::Task<void> Server::compact_driven(fabric::Scheduler& scheduler) {
@@ -225,6 +241,7 @@ NodeStats Server::stats() const {
   NodeStats out;
   out.heap = heap_->stats();
   out.compaction = heap_->compactor().counters();
+  out.kept = is_kept_;
   for (const auto& port : ports_) {
     const rpc::ServerStats served = port->server().stats();
     out.requests += served.requests;

@@ -101,6 +101,7 @@ struct NodeStats {
   std::uint64_t refused = 0;
   std::uint64_t connections = 0;
   std::uint64_t staged_bytes = 0;
+  bool kept = false;  // Somebody would have the memory if this process ended, as far as it knows.
 };
 
 class Server {
@@ -140,6 +141,8 @@ class Server {
   Result<void> open_heap();
   Result<void> open_ports();
   void keep_house();
+  // Hands the memory over again if the keeper was restarted.
+  void refresh_keeper();
   // One slice of a class that is due. True: there is more to do soon.
   bool compact_some(const CompactionPolicy& policy);
   bool is_due(const ClassStats& stats, const CompactionPolicy& policy) const;
@@ -155,6 +158,7 @@ class Server {
   std::unique_ptr<internal::Lanes> lanes_;
 
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> is_kept_{false};  // Set by the housekeeper.
   mutable sync::Mutex mutex_;
   sync::Condition wakes_;  // The housekeeper.
   CompactionPolicy policy_ YONDER_GUARDED_BY(mutex_);

@@ -13,6 +13,10 @@ void CallBase::run() {
   client_.start(*this);
   // The shortest loop there is: how soon an answer is seen depends on it.
   fabric::CompletionQueue& queue = client_.queue();
+  // Refused at once. Who calls again and again must hear all the same when the server
+  // that is stopping has gone, and another one is there.
+  if (done()) [[unlikely]]
+    queue.poll({});
   for (std::uint32_t polls = client_.options_.spin_polls; polls > 0 && !done(); --polls) queue.poll({});
   while (!done()) {
     if (!client_.wait_some(deadline_) && !done()) client_.expire(*this);

@@ -56,6 +56,7 @@ Client::Client(std::unique_ptr<fabric::Endpoint> endpoint, const ClientOptions& 
       anchor_(std::make_shared<Anchor>(Anchor{this})) {
   max_request_ = std::min(greeting.max_request,
                           endpoint_->limits().max_message - static_cast<std::uint32_t>(kRequestHeaderBytes));
+  if (options.same_greeting) first_greeting_.assign(this->greeting().begin(), this->greeting().end());
   staged_.reserve(slots);
   const std::uint32_t count = slots + 1 + kRepostBatch;
   const std::uint32_t bytes =
@@ -90,7 +91,7 @@ void Client::operation_ended() {
 void Client::start(CallBase& call) {
   if (state_ != State::kReady && state_ != State::kRecovering) [[unlikely]] {
     const ErrorCode why = state_ == State::kStopping ? ErrorCode::kStopping
-                          : state_ == State::kBroken ? ErrorCode::kConnectionLost
+                          : state_ == State::kBroken ? broken_by_
                                                      : ErrorCode::kClosed;
     call.finish(why, {});
   } else if (credits_ == 0 || !table_.has_free() || !waiting_.empty()) [[unlikely]] {
@@ -234,6 +235,7 @@ void Client::on_receive(fabric::Operation& op, const Completion& completion) {
   Client& client = *receive.client;
   ++client.in_operations_;
   --client.receives_posted_;
+  receive.is_posted = false;
   if (!completion.ok()) [[unlikely]] {
     if (completion.status == ErrorCode::kMessageTooLong) {
       ++client.stats_.unknown_answers;
@@ -290,14 +292,20 @@ void Client::repost(Receive& receive) {
 }
 
 void Client::post_spent_receives() {
-  if (endpoint_->post_receive({spent_.data(), spent_count_})) receives_posted_ += spent_count_;
+  if (endpoint_->post_receive({spent_.data(), spent_count_})) {
+    receives_posted_ += spent_count_;
+    for (const fabric::ReceiveRequest& request : std::span(spent_).first(spent_count_))
+      static_cast<Receive&>(*reinterpret_cast<fabric::Operation*>(request.user_data)).is_posted = true;
+  }
   // If it was refused the connection is gone; all are posted again after it came back.
   spent_count_ = 0;
 }
 
 void Client::post_all_receives() {
   spent_count_ = 0;
-  for (Receive& receive : receives_) repost(receive);
+  for (Receive& receive : receives_) {
+    if (!receive.is_posted) repost(receive);
+  }
   if (spent_count_ > 0) post_spent_receives();
   if (receives_posted_ != receives_.size()) state_ = State::kBroken;
 }
@@ -322,8 +330,10 @@ bool Client::wait_some(Deadline& deadline) {
 }
 
 void Client::progress() {
-  if (state_ == State::kRecovering) [[unlikely]]
+  if (state_ == State::kRecovering) [[unlikely]] {
     recover();
+    if (state_ == State::kRecovering) begin_again_if_quiet();
+  }
   flush();
 }
 
@@ -342,25 +352,57 @@ void Client::lose_connection() {
   credits_ = 0;
   drop_staged();
   fail_calls(Which::kSent, ErrorCode::kConnectionLost);
+  quiet_posted_ = 0;
   if (state_ == State::kRecovering) recover();
 }
 
+// Receives of the lost connection come back first.
 void Client::recover() {
-  if (receives_posted_ > 0) return;
+  if (receives_posted_ == 0) begin_again();
+}
+
+// An endpoint that nobody polled may have lost one connection and made the next before
+// we hear of the first: messages that came last were taken, and their receives posted
+// again, when it had the new one already. Those do not come back. So what stays posted
+// although the endpoint is open belongs to the new connection; if not, we hear of
+// another loss later, and begin once more.
+void Client::begin_again_if_quiet() {
+  constexpr Duration kQuiet = std::chrono::milliseconds(2);
+  if (endpoint_->state() != fabric::EndpointState::kOpen) return;
+  const Instant now = queue().clock().now();
+  if (receives_posted_ != quiet_posted_) {
+    quiet_posted_ = receives_posted_;
+    quiet_since_ = now;
+  } else if (now - quiet_since_ >= kQuiet) {
+    begin_again();
+  }
+}
+
+void Client::begin_again() {
   const fabric::EndpointState now = endpoint_->state();
   if (now == fabric::EndpointState::kReconnecting) return;
   if (now == fabric::EndpointState::kOpen) {
-    // The server may be another one than before, with other limits.
-    const Result<Greeting> greeting = read_greeting(endpoint_->greeting());
-    if (greeting && greeting->max_request >= max_request_) {
+    broken_by_ = objection();
+    if (broken_by_ == ErrorCode::kOk) {
+      broken_by_ = ErrorCode::kConnectionLost;
+      const std::uint32_t granted = read_greeting(endpoint_->greeting())->credits;
       state_ = State::kReady;
-      credits_ = std::min(std::uint32_t{greeting->credits}, static_cast<std::uint32_t>(table_.size()));
+      credits_ = std::min(granted, static_cast<std::uint32_t>(table_.size()));
       post_all_receives();
       if (state_ == State::kReady) return send_waiting();
     }
   }
   state_ = State::kBroken;
-  fail_calls(Which::kAll, ErrorCode::kConnectionLost);
+  fail_calls(Which::kAll, broken_by_);
+}
+
+// The server may be another one than before, with other limits.
+ErrorCode Client::objection() const {
+  const Result<Greeting> now = read_greeting(endpoint_->greeting());
+  if (!now || now->max_request < max_request_) return ErrorCode::kConnectionLost;
+  if (options_.same_greeting && !std::ranges::equal(greeting(), first_greeting_))
+    return ErrorCode::kServerReplaced;
+  return ErrorCode::kOk;
 }
 
 void Client::break_connection(ErrorCode status) {

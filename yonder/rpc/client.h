@@ -17,7 +17,8 @@
 //                | credit                  | recovering, or broken |            |
 //   stopping     | kStopping               | recovering, or broken | –          | closed
 //   recovering   | waits for the fabric    | –                     | –          | closed
-//   broken       | kConnectionLost         | –                     | –          | closed
+//   broken       | kConnectionLost, or     | –                     | –          | closed
+//                | kServerReplaced         |                       |            |
 //   closed       | kClosed                 | –                     | –          | –
 //
 // Concurrency: the thread that uses the completion queue.
@@ -67,6 +68,10 @@ struct ClientOptions {
   // Sent with every request.
   TenantId tenant{0};
   Epoch epoch{0};
+  // Whether the server's greeting must stay what it was at the first connection: else
+  // another server that is found after a reconnection is not sent any call, and all
+  // fail with kServerReplaced.
+  bool same_greeting = false;
   // Needed by awaited calls only: keeps their deadlines.
   fabric::Scheduler* scheduler = nullptr;
   // How often a blocking call polls before it asks the clock and lets the queue
@@ -150,6 +155,7 @@ class alignas(sync::kNoSharingBytes) Client {
     explicit Receive(Done done) : Operation(done) {}
     Client* client = nullptr;
     fabric::LocalPiece buffer;
+    bool is_posted = false;
   };
   // Receives are given back to the fabric this many at a time.
   static constexpr std::uint32_t kRepostBatch = 8;
@@ -187,6 +193,11 @@ class alignas(sync::kNoSharingBytes) Client {
   void on_connection_lost();
   void lose_connection();
   void recover();
+  // The endpoint is open again, and what is still posted belongs to that connection.
+  void begin_again();
+  void begin_again_if_quiet();
+  // Why the server that answers now cannot take the place of the first; kOk: it can.
+  ErrorCode objection() const;
   void break_connection(ErrorCode status);
   enum class Which : std::uint8_t { kSent, kWaiting, kAll };
   void fail_calls(Which which, ErrorCode status);
@@ -208,6 +219,7 @@ class alignas(sync::kNoSharingBytes) Client {
   ClientOptions options_;
   std::unique_ptr<fabric::Endpoint> endpoint_;
   State state_ = State::kReady;
+  ErrorCode broken_by_ = ErrorCode::kConnectionLost;  // What calls are told in state kBroken.
   std::uint32_t credits_ = 0;
   std::uint32_t max_request_ = 0;
   std::uint32_t default_budget_us_ = 0;
@@ -218,6 +230,7 @@ class alignas(sync::kNoSharingBytes) Client {
   bool hold_doorbell_ = false;
   bool orphaned_ = false;  // Deletes itself with the last operation.
   Epoch server_epoch_{0};
+  std::vector<std::byte> first_greeting_;  // The application's part, if it must stay.
   CallTable table_;
   CallList waiting_;                         // For a credit, or for the connection.
   std::vector<fabric::WorkRequest> staged_;  // Encoded, not posted yet; at most one per slot.
@@ -227,6 +240,9 @@ class alignas(sync::kNoSharingBytes) Client {
   std::array<fabric::ReceiveRequest, kRepostBatch> spent_;
   std::uint32_t spent_count_ = 0;
   std::uint32_t receives_posted_ = 0;
+  // While recovering: how many were posted when it was looked last, and since when.
+  std::uint32_t quiet_posted_ = 0;
+  Instant quiet_since_;
 
   std::shared_ptr<Anchor> anchor_;
   Instant next_sweep_ = Instant::from_ns(INT64_MAX);

@@ -1,9 +1,9 @@
 #pragma once
 // SessionCore: the parts of a session, and the coroutines that its calls are.
 //
-// Four files: session_core.cc (the connection and what the client knows of the
-// node), session_reads.cc (one-sided reads), session_calls.cc (requests),
-// session_batches.cc (many of them at once).
+// Five files: session_core.cc (the connection and what the client knows of the
+// node), session_reads.cc (one-sided reads), session_scans.cc (reads of whole frames),
+// session_calls.cc (requests), session_batches.cc (many of them at once).
 //
 // Concurrency and lifetime: session.h.
 
@@ -51,6 +51,7 @@ class SessionCore {
   Task<Result<ObjectVersion>> direct_read(ObjectPtr& object, std::span<std::byte> out, Deadline deadline,
                                           bool scan_first);
   Task<void> direct_read_many(std::span<ReadItem> items, Deadline deadline);
+  Task<void> scan_read_many(std::span<ReadItem> items, Deadline deadline);
 
   // Requests.
   Task<Result<ObjectPtr>> alloc(std::uint32_t bytes, Deadline deadline);
@@ -64,6 +65,9 @@ class SessionCore {
   Task<void> free_many(std::span<FreeItem> items, Deadline deadline);
   Task<void> read_many(std::span<ReadItem> items, Deadline deadline);
   Task<void> write_many(std::span<WriteItem> items, Deadline deadline);
+  Task<void> write_if_version_many(std::span<ConditionalWriteItem> items, Deadline deadline);
+  Task<void> find_many(std::span<PointerItem> items, Deadline deadline);
+  Task<void> release_many(std::span<PointerItem> items, Deadline deadline);
   // The same without a coroutine, for blocking calls with objects that fit a message.
   bool fits_message(std::size_t bytes) const { return bytes <= max_data_; }
   std::uint32_t max_data() const { return max_data_; }
@@ -92,11 +96,21 @@ class SessionCore {
       sizeof(node::protocol::ItemHead) + node::protocol::WriteRequest::kHeadBytes;
 
   Task<Result<void>> describe(Deadline deadline);
+  // The connection was lost since the node was described, so its keys may be others.
+  bool is_outdated() const { return rpc_->stats().losses != described_after_; }
+  // What a read with such keys is told.
+  static bool says_outdated(const Error& error) {
+    return error == ErrorCode::kUnknownKey || error == ErrorCode::kRegionRevoked;
+  }
   Task<Result<void>> learn_superblocks(Deadline deadline);
   // The object is not where its pointer says: corrects `object`, or says why not.
   Task<Result<void>> correct(ObjectPtr& object, Translation seen, Deadline deadline);
   // Looks for the object in the frame that holds its block. False: not found.
   Task<Result<bool>> scan(ObjectPtr& object, Translation seen, Deadline deadline);
+  // Corrects the pointer by reading the whole frame, if the object is there.
+  Task<Result<void>> find_by_scan(ObjectPtr& object, Deadline deadline);
+  // The same for many: every frame once. Pointers whose objects are not found stay.
+  Task<void> find_by_scan_many(std::span<ReadItem> items, Deadline deadline);
   Task<Result<Translation>> look_up(node::BlockId block, Deadline deadline);
   // What a machine needs besides fetches. An error ends the read.
   Task<Result<void>> serve(OneSidedRead& read, OneSidedRead::Need& need, Deadline deadline);
@@ -122,6 +136,7 @@ class SessionCore {
   rpc::ClientPtr rpc_;
 
   std::optional<NodeMap> map_;
+  std::uint64_t described_after_ = 0;  // So many losses of the connection.
   std::uint32_t max_data_ = 0;
   Translations translations_;
   NearReader near_;

@@ -49,6 +49,17 @@ void ObjectSuite::serve() {
   if (is_virtual()) scheduler_->spawn(server_->serve(*scheduler_));
 }
 
+void ObjectSuite::restart() {
+  const std::string address = server_->address();
+  if (is_virtual()) {
+    server_->begin_stop();
+    EXPECT_TRUE(scheduler_->run(Deadline::after(place_->client_fabric().clock(), std::chrono::seconds(10))));
+  }
+  server_.reset();
+  options.ports[0].address = address;
+  serve();
+}
+
 std::unique_ptr<Session> ObjectSuite::connect(SessionOptions session) {
   session.address = server_->address();
   session.use_windows = GetParam().use_windows;

@@ -15,6 +15,7 @@
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
 #include "yonder/fabric/testbed/place.h"
+#include "yonder/node/memory_keeper.h"
 #include "yonder/node/server.h"
 #include "yonder/testing/pattern.h"
 
@@ -42,6 +43,8 @@ class ObjectSuite : public ::testing::TestWithParam<Provider> {
   // Starts the node with `options`, once per test. In virtual time it is driven by
   // the scheduler of the first session.
   void serve();
+  // Ends the node in order and starts one with the same options at the same address.
+  void restart();
   // A connected session. In virtual time all share one queue and scheduler.
   std::unique_ptr<Session> connect(SessionOptions session = {});
   bool is_virtual() const;
@@ -50,6 +53,7 @@ class ObjectSuite : public ::testing::TestWithParam<Provider> {
   std::vector<ObjectPtr> thin_out(Session& session, std::size_t count, std::uint32_t bytes, std::size_t keep);
 
   node::NodeOptions options;
+  node::MemoryKeeper keeper_;  // Of the node, if the test makes it one.
   std::unique_ptr<Place> place_;
   std::unique_ptr<fabric::CompletionQueue> queue_;  // In virtual time.
   std::unique_ptr<fabric::Scheduler> scheduler_;

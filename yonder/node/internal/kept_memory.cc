@@ -55,7 +55,8 @@ Result<void> KeptMemory::resume(const NodeRecord::Shape& shape) {
   record_ = record.get();
   YONDER_TRY(journal_file, take("journal"));
   YONDER_TRY(number, NodeRecord::number_of(journal_file.fd()));
-  if (!record->is_journal(number)) return fail(ErrorCode::kCorrupt, "adopt memory: the journal is another file");
+  if (!record->is_journal(number))
+    return fail(ErrorCode::kCorrupt, "adopt memory: the journal is another file");
   YONDER_TRY(notes, WriteJournal::adopt(std::move(journal_file)));
   journal = std::move(notes);
   return {};

@@ -60,6 +60,10 @@ Result<rpc::ServerOptions> Port::server_options() const {
   rpc::ServerOptions server;
   server.address = port_.address;
   server.identity = port_.identity;
+  // Clients go on with another process only if it has the same objects.
+  const std::uint64_t life = heap_->life();
+  const auto greeting = std::as_bytes(std::span(&life, 1));
+  server.greeting.assign(greeting.begin(), greeting.end());
   server.pollers = options_.pollers;
   server.max_request = options_.max_data + head;
   // Rounded up: a client says its limit in powers of two.

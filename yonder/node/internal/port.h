@@ -59,6 +59,7 @@ class Port {
   // One operation each: what the method answers. Shared by requests and batches.
   Result<protocol::PointerMessage> alloc(HeapThread& thread, const protocol::AllocRequest& request) const;
   Result<rpc::Empty> free(HeapThread& thread, const protocol::PointerMessage& request) const;
+  Result<protocol::PointerMessage> find(HeapThread& thread, const protocol::PointerMessage& request) const;
   Result<protocol::PointerMessage> release(HeapThread& thread, const protocol::PointerMessage& request) const;
   Result<protocol::PlaceAnswer> write(HeapThread& thread, const protocol::WriteRequest& request) const;
   // Writes place and bytes to `out` and returns how many; kMessageTooLong.

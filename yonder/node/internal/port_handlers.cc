@@ -47,6 +47,12 @@ Result<rpc::Empty> Port::free(HeapThread& thread, const PointerMessage& request)
   return rpc::Empty{};
 }
 
+Result<PointerMessage> Port::find(HeapThread& thread, const PointerMessage& request) const {
+  metrics_.find.add();
+  YONDER_TRY(object, thread.find(request.object()));
+  return PointerMessage(object);
+}
+
 Result<PointerMessage> Port::release(HeapThread& thread, const PointerMessage& request) const {
   metrics_.release.add();
   YONDER_TRY(object, thread.release_ptr(request.object()));
@@ -103,6 +109,8 @@ Result<std::size_t> Port::run_item(HeapThread& thread, Item kind, std::span<cons
       return run_as<AllocRequest>(bytes, out, [&](const auto& request) { return alloc(thread, request); });
     case Item::kFree:
       return run_as<PointerMessage>(bytes, out, [&](const auto& request) { return free(thread, request); });
+    case Item::kFind:
+      return run_as<PointerMessage>(bytes, out, [&](const auto& request) { return find(thread, request); });
     case Item::kRelease:
       return run_as<PointerMessage>(bytes, out,
                                     [&](const auto& request) { return release(thread, request); });
@@ -167,12 +175,9 @@ void Port::add_object_handlers() {
   server_->handle<protocol::Write>([this, counted](const Context& context, const WriteRequest& request) {
     return counted(write(*lanes_->take(context.connection.value()), request));
   });
-  server_->handle<protocol::Find>(
-      [this, counted](const Context& context, const PointerMessage& request) -> Result<PointerMessage> {
-        metrics_.find.add();
-        YONDER_TRY(object, counted(lanes_->take(context.connection.value())->find(request.object())));
-        return PointerMessage(object);
-      });
+  server_->handle<protocol::Find>([this, counted](const Context& context, const PointerMessage& request) {
+    return counted(find(*lanes_->take(context.connection.value()), request));
+  });
   server_->handle_raw(
       protocol::kRead,
       [this, counted](const Context& context, std::span<const std::byte> bytes, RawResponder responder) {

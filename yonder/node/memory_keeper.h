@@ -1,6 +1,6 @@
 #pragma once
-// MemoryKeeper: a keeper in the same process, for tests: what one heap leaves, the next
-// one finds.
+// MemoryKeeper: a keeper in the same process: what one heap leaves, the next one finds.
+// For tests, and for programs that restart an embedded node.
 //
 // Concurrency: as Keeper. Lifetime: outlives its heaps.
 
@@ -11,7 +11,7 @@
 
 #include "yonder/node/keeper.h"
 
-namespace yonder::node::internal {
+namespace yonder::node {
 
 class MemoryKeeper final : public Keeper {
  public:
@@ -47,4 +47,4 @@ class MemoryKeeper final : public Keeper {
   std::vector<KeptFile> files_;
 };
 
-}  // namespace yonder::node::internal
+}  // namespace yonder::node

@@ -1,0 +1,104 @@
+// The object API over the end of a node's process: another one goes on with its
+// objects, or without.
+#include "yonder/client/suite/bed.h"
+
+namespace yonder::client::suite {
+namespace {
+
+// What was under way when the connection went may fail; what comes then does not.
+template <typename Call>
+void eventually(Call call) {
+  for (int i = 0; i < 100; ++i) {
+    const auto result = call();
+    if (result) return;
+    ASSERT_TRUE(result.error() == ErrorCode::kConnectionLost || result.error() == ErrorCode::kStopping)
+        << result.error();
+  }
+  FAIL() << "the node does not come back";
+}
+
+TEST_P(ObjectSuite, ASessionGoesOnWithANodeThatKeptItsObjects) {
+  options.heap.keeper = &keeper_;
+  serve();
+  const auto session = connect({.timeout = std::chrono::seconds(30)});
+  std::vector<ObjectPtr> objects = thin_out(*session, 600, 300, 3);
+  ObjectPtr large = session->alloc(200'000).value();
+  ASSERT_TRUE(session->write(large, pattern(200'000, 7)));
+  for (std::size_t i = 0; i < objects.size(); ++i) ASSERT_TRUE(session->write(objects[i], pattern(300, i)));
+  server_->compact();
+  std::vector<std::byte> out(300);
+  for (int round = 0; round < 2; ++round) {
+    for (ObjectPtr& object : objects) ASSERT_TRUE(session->direct_read(object, out));
+    restart();
+    ASSERT_TRUE(server_->heap().adoption());
+    eventually([&] { return session->direct_read(objects[0], out); });
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const auto direct = session->direct_read(objects[i], out);
+      ASSERT_TRUE(direct) << direct.error();
+      ASSERT_EQ(number_in(out), i);
+      ASSERT_TRUE(session->read(objects[i], out));
+      ASSERT_EQ(number_in(out), i);
+      ASSERT_TRUE(session->scan_read(objects[i], out));
+      ASSERT_EQ(number_in(out), i);
+    }
+    std::vector<std::byte> whole(200'000);
+    ASSERT_TRUE(session->read(large, whole));
+    EXPECT_EQ(number_in(whole), 7u);
+    ASSERT_TRUE(session->write(large, pattern(200'000, 7)));
+    ASSERT_TRUE(session->alloc(300));
+  }
+}
+
+TEST_P(ObjectSuite, ABatchGoesOnWithANodeThatKeptItsObjects) {
+  options.heap.keeper = &keeper_;
+  serve();
+  const auto session = connect({.timeout = std::chrono::seconds(30)});
+  std::vector<ObjectPtr> objects = thin_out(*session, 100, 300, 2);
+  std::vector<std::vector<std::byte>> outs(objects.size(), std::vector<std::byte>(300));
+  std::vector<ReadItem> items;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    ASSERT_TRUE(session->write(objects[i], pattern(300, i)));
+    items.push_back({.object = objects[i], .out = outs[i]});
+  }
+  session->direct_read_many(items);
+  restart();
+  std::vector<std::byte> out(300);
+  eventually([&] { return session->read(objects[0], out); });
+  session->direct_read_many(items);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    ASSERT_TRUE(items[i].result) << items[i].result.error();
+    EXPECT_EQ(number_in(outs[i]), i);
+  }
+}
+
+TEST_P(ObjectSuite, ANodeThatLostItsObjectsIsAnotherOne) {
+  serve();
+  const auto session = connect({.timeout = std::chrono::seconds(30)});
+  ObjectPtr object = session->alloc(100).value();
+  std::vector<std::byte> out(100);
+  ASSERT_TRUE(session->direct_read(object, out));
+  restart();
+  // The same pointer names another object now, with the node's number and seed.
+  const auto second = connect({.timeout = std::chrono::seconds(30)});
+  ObjectPtr other = second->alloc(100).value();
+  ASSERT_TRUE(second->write(other, pattern(100, 5)));
+  EXPECT_TRUE(same_object(object, other)) << "as bad as it can be";
+  const auto told = [&](ErrorCode code) {
+    return code == ErrorCode::kServerReplaced || code == ErrorCode::kConnectionLost ||
+           code == ErrorCode::kStopping;
+  };
+  for (int i = 0; i < 20; ++i) {
+    for (const auto& result : {session->direct_read(object, out), session->read(object, out),
+                               session->write(object, pattern(100, 6)), session->scan_read(object, out)}) {
+      ASSERT_FALSE(result);
+      ASSERT_TRUE(told(result.error().code())) << result.error();
+    }
+  }
+  EXPECT_EQ(session->alloc(10).error(), ErrorCode::kServerReplaced);
+  ASSERT_TRUE(second->read(other, out));
+  EXPECT_EQ(number_in(out), 5u) << "nothing reached it";
+}
+
+}  // namespace
+
+}  // namespace yonder::client::suite
