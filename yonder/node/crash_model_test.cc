@@ -185,9 +185,11 @@ TEST_P(CrashModel, LosesNothingThatWasAcknowledged) {
   for (int i = 0; i < generations; ++i) {
     Plan plan{.validator = GetParam(), .seed = random()};
     if (random.chance(0.6)) plan.die_at = static_cast<MoveStage>(random.below(4));
-    plan.moves = 1 + random.below(2000);
+    plan.moves = 1 + random.below(300);
     os::Child child = os::Child::fork([&] { return Generation(path, plan, ledger).run(); }).value();
-    const Instant end = kClock.now() + std::chrono::milliseconds(20 + random.below(60));
+    // One that is to end at a stage gets the time to come there.
+    const Instant end = kClock.now() + (plan.die_at ? std::chrono::milliseconds(3000)
+                                                    : std::chrono::milliseconds(20 + random.below(60)));
     const std::uint64_t before = ledger.generations_begun;
     // The time counts from when it has found everything in order.
     Instant patience = kClock.now() + std::chrono::seconds(60);

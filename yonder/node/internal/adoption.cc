@@ -153,7 +153,10 @@ Result<void> Adoption::rebuild() {
   }
   YONDER_TRY_VOID(core_.store->claim(std::move(used)));
   YONDER_TRY_VOID(restore_blocks());
-  for (const auto& [id, frame] : survey_.frames) YONDER_TRY_VOID(restore_frame(id, frame));
+  // What is here now was allocated by somebody: the first thread's books begin with it.
+  YONDER_TRY(books, core_.threads.add());
+  core_.threads.remove(*books);
+  for (const auto& [id, frame] : survey_.frames) YONDER_TRY_VOID(restore_frame(id, frame, *books));
   return {};
 }
 
@@ -170,7 +173,7 @@ Result<void> Adoption::restore_blocks() {
   return {};
 }
 
-Result<void> Adoption::restore_frame(FrameId id, const FoundFrame& found) {
+Result<void> Adoption::restore_frame(FrameId id, const FoundFrame& found, ThreadRecord& books) {
   const bool is_span = found.size_class == kSpanClass;
   const SizeClass& shape = is_span ? found.shape : core_.classes[found.size_class];
   FramePtr frame = Frame::create(id, core_.store->address(id), found.size_class, shape);
@@ -192,8 +195,7 @@ Result<void> Adoption::restore_frame(FrameId id, const FoundFrame& found) {
   (void)frame.release();  // The pool's, or the map's.
   ++report_.frames;
   report_.objects += found.objects;
-  // What is here now was allocated by somebody: the first thread's books begin with it.
-  core_.threads.records()[0].bin(found.size_class).allocated.add(found.objects);
+  books.bin(found.size_class).allocated.add(found.objects);
   return {};
 }
 

@@ -46,7 +46,7 @@ class Adoption {
   void distrust_fresh_slots();
   Result<void> rebuild();
   Result<void> restore_blocks();
-  Result<void> restore_frame(FrameId id, const FoundFrame& found);
+  Result<void> restore_frame(FrameId id, const FoundFrame& found, ThreadRecord& books);
   void restore_slots(Frame& frame);
 
   const FoundFrame& found_at(const FoundSlot& at) const { return survey_.frames.at(at.frame); }

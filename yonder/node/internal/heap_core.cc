@@ -50,7 +50,7 @@ Result<void> HeapCore::add_views() {
 void HeapCore::set_journal(std::unique_ptr<WriteJournal> made) {
   journal = std::move(made);
   std::uint32_t next = 0;
-  for (ThreadRecord& thread : threads.records()) thread.journal.emplace(journal->lane(next++));
+  for (ThreadRecord& thread : threads.all_records()) thread.journal.emplace(journal->lane(next++));
 }
 
 Result<Frame*> HeapCore::make_frame(std::uint8_t size_class, const SizeClass& shape) {

@@ -210,13 +210,15 @@ Result<void> Survey::check_half_moved() const {
 // Entries without objects: of spare ids that have no group, of closed blocks whose last
 // object went as the process ended, and of whole frames.
 void Survey::find_stillborn() {
-  for (const BlockId block : spare_open_) {
-    const FoundFrame& frame = frames.at(core_.table->lookup(block).frame());
-    if (std::ranges::find(frame.groups, block) == frame.groups.end()) stillborn.push_back(block);
-  }
   const auto is_half_moved = [&](BlockId block) {
     return std::ranges::find(half_moved, block, &HalfMovedBlock::block) != half_moved.end();
   };
+  for (const BlockId block : spare_open_) {
+    const FoundFrame& frame = frames.at(core_.table->lookup(block).frame());
+    const bool has_group = std::ranges::find(frame.groups, block) != frame.groups.end();
+    // One that has left its frame but for the switch has no object there, either.
+    if (!has_group && !is_half_moved(block)) stillborn.push_back(block);
+  }
   for (const auto& [block, objects] : closed) {
     if (objects == 0 && !is_half_moved(block)) stillborn.push_back(block);
   }

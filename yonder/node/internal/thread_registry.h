@@ -65,6 +65,8 @@ class ThreadRegistry {
   }
   // After it is over, nobody uses what could not be found any more when it began.
   GracePeriod start_grace() const;
+  // Also of those that nobody has used yet, before the heap is used.
+  std::span<ThreadRecord> all_records() const { return {records_.get(), max_threads_}; }
   // Of every thread that is or was registered.
   std::span<ThreadRecord> records() const {
     // acquire: pairs with the release in add(); nothing of the record is older.
