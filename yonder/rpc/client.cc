@@ -313,7 +313,10 @@ void Client::post_all_receives() {
 // ---------------------------------------------------------------- ends
 
 bool Client::wait_some(Deadline& deadline) {
+  const bool was_recovering = state_ == State::kRecovering;
   progress();
+  // That may have ended calls, and then nothing comes that would wake us.
+  if (was_recovering && state_ != State::kRecovering) return true;
   const std::uint64_t before = queue().operations_completed();
   queue().poll({});
   // Something happened: the caller looks whether it was what it waits for.
