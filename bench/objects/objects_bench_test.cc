@@ -5,7 +5,7 @@
 namespace yonder::bench {
 namespace {
 
-constexpr DirectReadOptions kSmall{
+const DirectReadOptions kSmall{
     .object_bytes = 64, .heap_bytes = std::uint64_t{2} << 20, .reads = 2000, .rounds = 3};
 
 TEST(ObjectsBench, MeasuresReadsOverSharedMemory) {
