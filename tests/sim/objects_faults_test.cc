@@ -51,10 +51,22 @@ struct Cell {
   std::uint64_t name = 0;
 };
 
+// How the node publishes where blocks are; see nic_mapping.h.
+struct Publication {
+  const char* name;
+  node::Remap remap = node::Remap::kMmap;
+  node::NicMapping mapping = node::NicMapping::kAuto;
+  std::uint64_t seeds = 150;
+};
+void PrintTo(const Publication& publication, std::ostream* out) { *out << publication.name; }
+
 class Chaos {
  public:
-  explicit Chaos(std::uint64_t seed)
-      : random_(seed), world_({.seed = seed, .hosts = kClients + 1}), validator_(choose_validator()) {
+  Chaos(std::uint64_t seed, const Publication& publication)
+      : random_(seed),
+        world_({.seed = seed, .hosts = kClients + 1, .host = {.nics = {{.model = nic_for(publication)}}}}),
+        publication_(publication),
+        validator_(choose_validator()) {
     queue_ = world_.host(1).fabric().create_completion_queue({}).value();
     scheduler_ = std::make_unique<fabric::Scheduler>(*queue_);
     serve();
@@ -87,6 +99,12 @@ class Chaos {
     resolve_uncertain_writes();
     const auto violation = ::yonder::testing::find_violation(history_);
     EXPECT_FALSE(violation) << "O1: " << *violation;
+  }
+
+  static fabric::sim::NicModel nic_for(const Publication& publication) {
+    const bool on_demand = publication.mapping == node::NicMapping::kOdp ||
+                           publication.mapping == node::NicMapping::kOdpPrefetch;
+    return on_demand ? fabric::sim::rdma100g() : fabric::sim::connectx3_40g();
   }
 
   std::uint64_t moved() const { return node_->stats().compaction.objects_moved; }
@@ -147,6 +165,8 @@ class Chaos {
     options.ports = {{.fabric = &world_.host(0).fabric(), .address = "sim://host0:7400"}};
     options.heap.limit = Bytes(8 << 20);
     options.heap.seed = random_() | 1;
+    options.heap.remap = publication_.remap;
+    options.mapping = publication_.mapping;
     options.validator = validator_;
     options.pollers = 0;
     options.max_connections = 64;
@@ -306,6 +326,7 @@ class Chaos {
 
   Prng random_;
   fabric::sim::World world_;
+  const Publication publication_;
   const node::Validator validator_;
   std::unique_ptr<fabric::CompletionQueue> queue_;
   std::vector<std::unique_ptr<fabric::CompletionQueue>> queues_;
@@ -321,16 +342,17 @@ class Chaos {
   std::vector<HistoryEvent> uncertain_writes_;
 };
 
-constexpr auto kSeeds = ::yonder::testing::scaled<std::uint64_t>(1000, 15);
+class ObjectsInASimulatedCluster : public ::testing::TestWithParam<Publication> {};
 
-TEST(ObjectsInASimulatedCluster, StayLinearizableWhateverGoesWrong) {
+TEST_P(ObjectsInASimulatedCluster, StayLinearizableWhateverGoesWrong) {
   std::uint64_t moved = 0;
   std::uint64_t reads = 0;
   std::uint64_t retries = 0;
-  for (std::uint64_t i = 0; i < kSeeds * ::yonder::testing::test_effort() && !HasFailure(); ++i) {
+  const std::uint64_t seeds = ::yonder::testing::scaled<std::uint64_t>(GetParam().seeds, 15);
+  for (std::uint64_t i = 0; i < seeds * ::yonder::testing::test_effort() && !HasFailure(); ++i) {
     const std::uint64_t seed = ::yonder::testing::test_seed() + i;
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Chaos chaos(seed);
+    Chaos chaos(seed, GetParam());
     chaos.run();
     moved += chaos.moved();
     reads += chaos.reads();
@@ -342,6 +364,14 @@ TEST(ObjectsInASimulatedCluster, StayLinearizableWhateverGoesWrong) {
   EXPECT_GT(moved, 0u) << "compaction had something to do";
   EXPECT_GT(retries, 0u) << "some copies were torn";
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Remap, ObjectsInASimulatedCluster,
+    ::testing::Values(Publication{.name = "table", .remap = node::Remap::kTable, .seeds = 1000},
+                      Publication{.name = "odp_prefetch", .mapping = node::NicMapping::kOdpPrefetch},
+                      Publication{.name = "odp", .mapping = node::NicMapping::kOdp},
+                      Publication{.name = "rereg", .mapping = node::NicMapping::kRereg}),
+    [](const auto& of) { return std::string(of.param.name); });
 
 }  // namespace
 }  // namespace yonder

@@ -103,6 +103,9 @@ struct SessionStats {
   std::uint64_t retries = 0;       // copies that were made again: torn, being written, an old translation
   std::uint64_t corrections = 0;   // objects that were not where their pointer said
   std::uint64_t scans = 0;         // frames read to find one
+  // Reads that were done again because their connection broke: the node had registered
+  // their block anew.
+  std::uint64_t lost_connections = 0;
 };
 
 // One element of a batch: the pointer is corrected in place, the result filled in.

@@ -68,6 +68,7 @@ Task<Result<void>> SessionCore::describe(Deadline deadline) {
   const std::uint32_t room = std::bit_floor(std::max(options_.max_message, kMinMessage)) - kMaxHeadBytes;
   max_data_ = std::min(map_->max_data(), room);
   translations_.clear();
+  view_keys_.clear();
   near_.clear();
   described_after_ = losses;
   co_return co_await learn_superblocks(deadline);

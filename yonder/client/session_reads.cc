@@ -11,8 +11,6 @@
 
 namespace yonder::client::internal {
 
-using node::BlockEntry;
-using node::HeaderWord;
 using Need = OneSidedRead::Need;
 
 bool SessionCore::try_near(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version) {
@@ -69,7 +67,7 @@ Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::spa
     if (scan_first) ready = co_await find_by_scan(object, deadline);
     Result<ObjectVersion> version = ObjectVersion();
     if (ready) {
-      OneSidedRead machine(*map_, translations_, scratch_, object, out);
+      OneSidedRead machine(*map_, translations_, view_keys_, scratch_, object, out);
       const Need first = machine.begin(clock().now());
       version = co_await run(machine, first, object, deadline);
       stats_.retries += machine.retries();
@@ -86,19 +84,43 @@ Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::spa
   }
 }
 
+bool SessionCore::may_fetch_again(const Error& error, bool& refused) const {
+  if (map_->views() != node::protocol::ViewKind::kKeys) return false;
+  switch (error.code()) {
+    case ErrorCode::kUnknownKey:
+    case ErrorCode::kRegionRevoked:
+    case ErrorCode::kOutOfBounds:
+    case ErrorCode::kAccessDenied:
+      refused = true;
+      return true;
+    case ErrorCode::kConnectionLost: {
+      // It comes back by itself, if it can; a read that is posted meanwhile waits for it.
+      const fabric::EndpointState state = rpc_->endpoint().state();
+      return state == fabric::EndpointState::kOpen || state == fabric::EndpointState::kReconnecting;
+    }
+    default:
+      return false;
+  }
+}
+
 Task<Result<ObjectVersion>> SessionCore::run(OneSidedRead& machine, Need need, ObjectPtr& object,
                                              Deadline deadline) {
   while (need != Need::kDone) {
     if (need == Need::kAsk) co_return co_await read(object, machine.output(), deadline);
+    Result<void> got;
     if (need == Need::kFetch) {
-      const Result<void> fetched =
-          co_await Fetch(rpc_->endpoint(), read_budget_, machine.requests(), deadline);
-      if (!fetched) co_return std::unexpected(fetched.error());
-      need = machine.judge(clock().now());
+      got = co_await Fetch(rpc_->endpoint(), read_budget_, machine.requests(), deadline);
+      if (got) need = machine.judge(clock().now());
       if (need == Need::kDone) break;
     } else {
-      const Result<void> served = co_await serve(machine, need, deadline);
-      if (!served) co_return std::unexpected(served.error());
+      got = co_await serve(machine, need, deadline);
+    }
+    if (!got) {
+      bool refused = false;
+      const bool again = may_fetch_again(got.error(), refused);
+      if (!again || machine.refusals() >= kMaxRefusals) co_return std::unexpected(got.error());
+      if (!refused) ++stats_.lost_connections;
+      need = machine.begin_again(refused, clock().now());
     }
     if (deadline.passed(clock().now())) co_return fail(ErrorCode::kDeadlineExceeded, "direct read");
   }
@@ -143,8 +165,9 @@ Task<Result<void>> SessionCore::correct(ObjectPtr& object, Translation seen, Dea
 namespace {
 
 struct BatchedRead {
-  BatchedRead(ReadItem& of, const NodeMap& map, Translations& translations, ScratchPool& scratch)
-      : item(of), machine(map, translations, scratch, of.object, of.out) {}
+  BatchedRead(ReadItem& of, const NodeMap& map, Translations& translations, ViewKeys& keys,
+              ScratchPool& scratch)
+      : item(of), machine(map, translations, keys, scratch, of.object, of.out) {}
   ReadItem& item;
   OneSidedRead machine;
   Need need = Need::kFetch;
@@ -175,7 +198,7 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
     } else if (must_ask_for(item.out.size())) {
       item.result = co_await read(item.object, item.out, deadline);
     } else {
-      reads.push_back(std::make_unique<BatchedRead>(item, *map_, translations_, scratch_));
+      reads.push_back(std::make_unique<BatchedRead>(item, *map_, translations_, view_keys_, scratch_));
       reads.back()->need = reads.back()->machine.begin(clock().now());
     }
   }

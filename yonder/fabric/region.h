@@ -12,7 +12,8 @@
 // memory: accesses see either the old or the new memory, never a mixture within
 // one request, and none the old one after rebind() returned.
 //
-// Concurrency: one thread at a time per region; different regions freely.
+// Concurrency: one thread at a time per region; different regions freely. prefetch() and
+// pages_remapped() from any thread while nobody rebinds or revokes the region.
 // Lifetime: the memory must stay mapped until the region is revoked or gone. The
 // fabric outlives its regions.
 //
@@ -62,6 +63,7 @@ class RegionImpl {
   virtual std::span<std::byte> memory() const = 0;
   virtual Result<void> rebind(std::span<std::byte> memory, std::optional<Backing> backing) = 0;
   virtual Result<void> prefetch(std::uint64_t offset, std::uint64_t length) = 0;
+  virtual void pages_remapped(std::uint64_t, std::uint64_t) {}
   virtual void revoke() = 0;
 };
 
@@ -89,6 +91,10 @@ class Region {
   Result<void> prefetch(std::uint64_t offset, std::uint64_t length) {
     return impl_->prefetch(offset, length);
   }
+  // Other pages are mapped in this part of an on-demand-paging region now. A NIC has
+  // learned that from the kernel already; a simulated one learns it here.
+  // Requires that the part lies inside the region (checked).
+  void pages_remapped(std::uint64_t offset, std::uint64_t length) { impl_->pages_remapped(offset, length); }
 
   // Idempotent.
   void revoke() { impl_->revoke(); }

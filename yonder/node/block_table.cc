@@ -41,6 +41,8 @@ BlockTable::BlockTable(const Options& options, os::Memfd memfd, os::Mapping mapp
       census_mapping_(std::move(census)),
       words_(reinterpret_cast<std::atomic<std::uint64_t>*>(mapping_.data())),
       census_(reinterpret_cast<std::atomic<Census>*>(census_mapping_.data())),
+      clock_(options.clock),
+      rest_(options.rest),
       next_spare_(std::max(1u, options.natural)) {}  // Id 0 is the null pointer's.
 
 Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_t size_class) {
@@ -53,6 +55,7 @@ Result<BlockId> BlockTable::open(FrameId frame, std::uint32_t group, std::uint8_
   in_use_.fetch_add(1, std::memory_order_relaxed);  // A statistic.
   if (mirror_ != nullptr) {
     if (const auto placed = mirror_->place(block, frame, size_class); !placed) {
+      mirror_->remove(block, size_class);
       give_back(block);
       return std::unexpected(placed.error());
     }
@@ -71,10 +74,14 @@ bool BlockTable::try_take(std::uint32_t id) {
 Result<BlockId> BlockTable::take_spare() {
   sync::LockGuard lock(mutex_);
   std::uint32_t id = next_spare_;
-  if (!returned_spares_.empty()) {
-    id = returned_spares_.back();
-    returned_spares_.pop_back();
+  if (!returned_spares_.empty() && returned_spares_.front().usable <= now()) {
+    id = returned_spares_.front().id;
+    returned_spares_.pop_front();
   } else if (next_spare_ == capacity_) {
+    if (mirror_ != nullptr) {
+      return fail(ErrorCode::kResourceExhausted, "take a block id: each is a mapping (vm.max_map_count)",
+                  capacity_);
+    }
     return fail(ErrorCode::kResourceExhausted, "take a block id", capacity_);
   } else {
     ++next_spare_;
@@ -94,16 +101,13 @@ void BlockTable::give_back(BlockId block) {
   census_[block.value()].store(0, std::memory_order_release);
   if (block.value() < natural_) return;
   sync::LockGuard lock(mutex_);
-  returned_spares_.push_back(block.value());
+  returned_spares_.push_back({.id = block.value(), .usable = now() + rest_});
 }
 
-void BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) {
-  if (mirror_ != nullptr) {
-    // A mapping replaces one of the same size, so it takes nothing that could be used
-    // up but some of the kernel's memory for a moment.
-    YONDER_CHECK(mirror_->place(block, frame, size_class), "a block can be switched");
-  }
+Result<void> BlockTable::publish(BlockId block, FrameId frame, std::uint8_t size_class) {
+  if (mirror_ != nullptr) YONDER_TRY_VOID(mirror_->move(block, frame, size_class));
   store_entry(block, next_entry(block, frame, size_class));
+  return {};
 }
 
 BlockEntry BlockTable::next_entry(BlockId block, FrameId frame, std::uint8_t size_class) const {
@@ -140,7 +144,7 @@ void BlockTable::finish_restoring() {
   sync::LockGuard lock(mutex_);
   // Ids above the highest restored one were never used, or are free again.
   for (std::uint32_t id = std::max(1u, natural_); id < next_spare_; ++id) {
-    if (census(BlockId(id)) == 0) returned_spares_.push_back(id);
+    if (census(BlockId(id)) == 0) returned_spares_.push_back({.id = id, .usable = Instant()});
   }
 }
 

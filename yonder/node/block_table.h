@@ -21,6 +21,10 @@
 // reader fetches the object while the table's word is still on its way (guess()).
 // Blocks whose natural id is still in use get any other.
 //
+// Resting ids: where readers go by the id alone (block_views.h), an id that was given back
+// is not used again for `rest`, so that a reader which saw the block's class a moment ago
+// never meets slots of another size within one read.
+//
 // Beside the table, private to the node, stands how many objects call a block
 // home from elsewhere:
 //   census of an id   meaning
@@ -37,11 +41,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "yonder/base/result.h"
+#include "yonder/base/time.h"
 #include "yonder/node/header_word.h"
 #include "yonder/node/object_ptr.h"
 #include "yonder/os/mapping.h"
@@ -82,9 +87,12 @@ class BlockEntry {
 class BlockMirror {
  public:
   virtual ~BlockMirror() = default;
-  // The block is in this frame from now on.
+  // A new block is in this frame.
   virtual Result<void> place(BlockId block, FrameId frame, std::uint8_t size_class) = 0;
-  // The id is not in use any more.
+  // The block is in another frame from now on. After an error readers see the old frame,
+  // the new one, or either: both must stay until it is called again and succeeds.
+  virtual Result<void> move(BlockId block, FrameId frame, std::uint8_t size_class) = 0;
+  // The id is not in use any more, or place() has failed.
   virtual void remove(BlockId block, std::uint8_t size_class) = 0;
 };
 
@@ -97,6 +105,9 @@ class BlockTable {
   struct Options {
     std::uint32_t natural = 0;  // Ids below this are given only as natural ids.
     std::uint32_t spare = 2;    // Further ids. Together at most 2^26.
+    // How long a spare id that was given back is not used, by this clock; null: at once.
+    const Clock* clock = nullptr;
+    Duration rest{0};
   };
   // kInvalidArgument, kOutOfMemory.
   static Result<std::unique_ptr<BlockTable>> create(const Options& options);
@@ -112,8 +123,9 @@ class BlockTable {
   // the first block is opened.
   void set_mirror(BlockMirror* mirror) { mirror_ = mirror; }
   // Maps `block` to another frame, where it is not open any more. The caller moves the
-  // block.
-  void publish(BlockId block, FrameId frame, std::uint8_t size_class);
+  // block. Errors are the mirror's: the table says what it said, and the caller keeps both
+  // frames and tries again later.
+  Result<void> publish(BlockId block, FrameId frame, std::uint8_t size_class);
 
   // acquire: pairs with the release in publish(); what the new frame held at
   // the switch is visible. An id beyond the table has no valid entry.
@@ -147,7 +159,9 @@ class BlockTable {
   void discard(BlockId block);
   // … everything that is in use is restored.
   void finish_restoring();
-  Options options() const { return {.natural = natural_, .spare = capacity_ - natural_}; }
+  Options options() const {
+    return {.natural = natural_, .spare = capacity_ - natural_, .clock = clock_, .rest = rest_};
+  }
 
   // What the census says, for checks: see the table above.
   bool is_open(BlockId block) const { return (census(block) & kOpen) != 0; }
@@ -182,8 +196,17 @@ class BlockTable {
   std::atomic<std::uint32_t> in_use_{0};
   BlockMirror* mirror_ = nullptr;
 
+  const Clock* const clock_;
+  const Duration rest_;
+
+  struct Returned {
+    std::uint32_t id;
+    Instant usable;
+  };
+  Instant now() const { return clock_ == nullptr ? Instant() : clock_->now(); }
+
   mutable sync::Mutex mutex_;
-  std::vector<std::uint32_t> returned_spares_ YONDER_GUARDED_BY(mutex_);
+  std::deque<Returned> returned_spares_ YONDER_GUARDED_BY(mutex_);  // Oldest first.
   std::uint32_t next_spare_ YONDER_GUARDED_BY(mutex_);
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace yonder::node {
 namespace {
 
@@ -26,7 +28,7 @@ TEST(BlockTable, PublishesWhereABlockIs) {
   EXPECT_EQ(BlockTable::guess(blocks->open(FrameId(8), 5, 5).value(), 5), FrameId(8)) << "a frame of units";
   EXPECT_EQ(blocks->lookup(block).frame(), FrameId(3));
   const std::uint32_t generation = blocks->lookup(block).generation();
-  blocks->publish(block, FrameId(4), 5);
+  ASSERT_TRUE(blocks->publish(block, FrameId(4), 5));
   EXPECT_EQ(blocks->lookup(block).frame(), FrameId(4));
   EXPECT_NE(blocks->lookup(block).generation(), generation);
 }
@@ -92,6 +94,50 @@ TEST(BlockTable, SaysWhenItIsFullAndIgnoresForeignIds) {
   EXPECT_FALSE(blocks->lookup(BlockId(1 << 25)).valid());
   EXPECT_FALSE(BlockTable::create({.natural = 0, .spare = 1}));
   EXPECT_FALSE(BlockTable::create({.natural = 1u << 26, .spare = 1}));
+}
+
+class ManualClock final : public Clock {
+ public:
+  Instant now() const override { return time; }
+  Instant time;
+};
+
+TEST(BlockTable, LetsAnIdRestBeforeItsNextUse) {
+  ManualClock clock;
+  const auto blocks =
+      BlockTable::create({.spare = 3, .clock = &clock, .rest = std::chrono::milliseconds(20)}).value();
+  const BlockId first = blocks->open(FrameId(0), 0, 0).value();
+  blocks->close(first);
+  const BlockId second = blocks->open(FrameId(0), 0, 1).value();
+  EXPECT_NE(second, first);
+  blocks->close(second);
+  EXPECT_EQ(blocks->open(FrameId(0), 0, 0).error(), ErrorCode::kResourceExhausted) << "all are resting";
+  clock.time = clock.time + std::chrono::milliseconds(20);
+  EXPECT_EQ(blocks->open(FrameId(0), 0, 0).value(), first);
+}
+
+// Publishes nothing, and says so when asked to.
+class Mirror final : public BlockMirror {
+ public:
+  Result<void> place(BlockId, FrameId, std::uint8_t) override { return answer; }
+  Result<void> move(BlockId, FrameId, std::uint8_t) override { return answer; }
+  void remove(BlockId block, std::uint8_t) override { removed.push_back(block); }
+
+  Result<void> answer;
+  std::vector<BlockId> removed;
+};
+
+TEST(BlockTable, SaysNothingThatItsMirrorDoesNot) {
+  Mirror mirror;
+  const auto blocks = table(0, 4);
+  blocks->set_mirror(&mirror);
+  const BlockId block = blocks->open(FrameId(1), 0, 0).value();
+  mirror.answer = fail(ErrorCode::kOutOfMemory, "a mirror that the test breaks");
+  EXPECT_EQ(blocks->publish(block, FrameId(2), 0).error(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(blocks->lookup(block).frame(), FrameId(1));
+  EXPECT_EQ(blocks->open(FrameId(3), 0, 0).error(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(mirror.removed.size(), 1u) << "what was placed in part is removed";
+  EXPECT_EQ(blocks->in_use(), 1u);
 }
 
 }  // namespace

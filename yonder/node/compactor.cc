@@ -219,6 +219,14 @@ void Compactor::background(Duration interval) {
   }
 }
 
+std::vector<BlockId> Compactor::held_blocks() const {
+  std::vector<BlockId> held;
+  for (const auto& of : runs_) {
+    if (const auto block = of->run.held_block()) held.push_back(*block);
+  }
+  return held;
+}
+
 CompactionCounters Compactor::counters() const {
   sync::LockGuard lock(counters_mutex_);
   return counters_;
@@ -229,6 +237,7 @@ void Compactor::add_to_counters(const CompactionCounters& part) {
   counters_.runs += part.runs;
   counters_.slices += part.slices;
   counters_.blocks_moved += part.blocks_moved;
+  counters_.switches_refused += part.switches_refused;
   counters_.objects_moved += part.objects_moved;
   counters_.bytes_moved += part.bytes_moved;
   counters_.frames_freed += part.frames_freed;

@@ -96,6 +96,9 @@ struct CompactionCounters {
   std::uint64_t runs = 0;
   std::uint64_t slices = 0;
   std::uint64_t blocks_moved = 0;
+  // How often the system refused the switch of a block that had moved (Remap::kMmap: no
+  // mapping, or the NIC): its class is compacted no further until one succeeds.
+  std::uint64_t switches_refused = 0;
   std::uint64_t objects_moved = 0;
   std::uint64_t bytes_moved = 0;
   std::uint64_t frames_freed = 0;
@@ -137,6 +140,10 @@ class Compactor {
   void stop_background();
 
   CompactionCounters counters() const;
+
+  // For check_invariants(): blocks of which a run holds the census (R5 of
+  // internal/compaction_run.h). Requires that nobody compacts.
+  std::vector<BlockId> held_blocks() const;
 
  private:
   struct ClassRun;

@@ -17,12 +17,29 @@ using internal::NodeRecord;
 
 namespace {
 
+// V4 of block_views.h.
+void rest_ids(BlockTable::Options& table, const Clock& clock, const HeapOptions& options) {
+  if (options.remap != Remap::kMmap) return;
+  table.clock = &clock;
+  table.rest = 2 * kVersionWrapBound;
+}
+
 // Ids for blocks that cannot have their natural one: it is still the home of
 // objects that have moved away, or their frames have more blocks than natural ids. As
 // many again as a full heap has blocks, because a block closed by compaction keeps its
 // id for as long as one of its objects lives, and never fewer than a small heap can
 // need; ids that were never used cost nothing.
-BlockTable::Options table_options(const FrameStore& store, const SizeClasses& classes) {
+BlockTable::Options table_options(const FrameStore& store, const SizeClasses& classes, const Clock& clock,
+                                  const HeapOptions& options) {
+  if (options.remap == Remap::kMmap) {
+    // Every id is a range of addresses, so the first ids are used again before others, and
+    // none means a frame. Twice as many as there can be frames: see above.
+    const std::uint64_t limit = options.max_views != 0 ? options.max_views : BlockViews::default_limit();
+    const std::uint64_t ids = std::min(std::uint64_t{store.max_units()} * 2, limit + 1);  // Id 0 is none.
+    BlockTable::Options out{.spare = static_cast<std::uint32_t>(ids)};
+    rest_ids(out, clock, options);
+    return out;
+  }
   constexpr std::uint64_t kIds = std::uint64_t{1} << kBlockIdBits;
   const std::uint64_t natural = std::uint64_t{store.max_units()} * BlockTable::kNaturalPerUnit;
   std::uint64_t per_unit = BlockTable::kNaturalPerUnit;
@@ -56,8 +73,13 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
   HeapOptions chosen = options;
   YONDER_TRY(life, secure_random_u64());
   if (chosen.seed == 0) chosen.seed = life;
-  // A block is a range of addresses only if it is a range of pages.
-  if (options.remap == Remap::kMmap) chosen.classes.whole_frame_blocks = true;
+  if (options.remap == Remap::kMmap) {
+    if (options.huge_pages != os::HugePages::kOff) {
+      return fail(ErrorCode::kInvalidArgument, "heap: remapping frames of 4 KiB pages and huge pages");
+    }
+    // A block is a range of addresses only if it is a range of pages.
+    chosen.classes.whole_frame_blocks = true;
+  }
   YONDER_TRY(classes, SizeClasses::create(chosen.classes));
   // The largest object has room in one, with all that its validator adds.
   if (options.superblock.count() < classes.span_bytes_for(kMaxObjectBytes)) {
@@ -66,7 +88,7 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
   }
   if (options.keeper != nullptr) return create_kept(clock, std::move(chosen), std::move(classes), life | 1);
   YONDER_TRY(store, FrameStore::create(clock, store_options(chosen)));
-  YONDER_TRY(table, BlockTable::create(table_options(*store, classes)));
+  YONDER_TRY(table, BlockTable::create(table_options(*store, classes, clock, chosen)));
   YONDER_TRY(core, make_core(clock, chosen, std::move(classes), std::move(store), std::move(table)));
   core->life = life | 1;
   return std::unique_ptr<Heap>(new Heap(std::move(core)));
@@ -98,12 +120,14 @@ Result<std::unique_ptr<Heap>> Heap::create_kept(const Clock& clock, HeapOptions 
   if (adopts) {
     YONDER_TRY_VOID(kept->resume(shape));
     YONDER_TRY(memfd, kept->take_table());
-    YONDER_TRY(adopted, BlockTable::adopt(kept->record->choice().table, std::move(memfd)));
+    BlockTable::Options made_with = kept->record->choice().table;
+    rest_ids(made_with, clock, options);
+    YONDER_TRY(adopted, BlockTable::adopt(made_with, std::move(memfd)));
     table = std::move(adopted);
     YONDER_TRY(superblocks, kept->take_superblocks());
     for (os::Memfd& superblock : superblocks) YONDER_TRY_VOID(store->adopt_superblock(std::move(superblock)));
   } else {
-    YONDER_TRY(made, BlockTable::create(table_options(*store, classes)));
+    YONDER_TRY(made, BlockTable::create(table_options(*store, classes, clock, options)));
     table = std::move(made);
     const NodeRecord::Choice choice{.life = life, .seed = options.seed, .table = table->options()};
     YONDER_TRY_VOID(kept->begin(shape, choice, table->memfd(), options.max_threads));

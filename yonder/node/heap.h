@@ -81,6 +81,10 @@ struct HeapOptions {
   bool give_back = true;
   SizeClassOptions classes;
   Remap remap = Remap::kTable;
+  // Remap::kMmap: how many blocks there can be, for each is a mapping; 0: as many as
+  // vm.max_map_count allows (BlockViews::default_limit()). No huge pages.
+  std::uint32_t max_views = 0;
+  class ViewObserver* view_observer = nullptr;  // Outlives the heap.
   Correction correction = Correction::kScan;
   std::uint32_t max_threads = 64;
   Duration longest_wait = std::chrono::seconds(1);  // For an object that another thread holds.
@@ -138,7 +142,7 @@ class HeapThread {
 
   // A new object of `bytes` zero bytes. kInvalidArgument: 0, or above 64 MiB;
   // kOutOfMemory: the limit, after compaction and on_shortage; kResourceExhausted:
-  // block ids.
+  // block ids, or mappings for their views.
   //
   // Inline, as free() is: the common way returns in registers, and what a caller does
   // with the pointer need not wait for it to come back from memory.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "yonder/base/prng.h"
+#include "yonder/node/block_views.h"
 #include "yonder/node/heap.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/testing/sanitizer.h"
@@ -180,6 +181,24 @@ class Twins {
   std::vector<ObjectPtr> dead_;
 };
 
+// A system that refuses half of the switches.
+class Refusing final : public ViewObserver {
+ public:
+  explicit Refusing(std::uint64_t seed) : random_(seed) {}
+  Result<void> placed(const BlockView&) override { return {}; }
+  Result<void> moved(const BlockView& view) override {
+    if (random_.chance(0.5)) return {};
+    ++refused;
+    return fail(ErrorCode::kResourceExhausted, "a switch that the test refuses", view.block.value());
+  }
+  void removed(BlockId) override {}
+
+  std::uint64_t refused = 0;
+
+ private:
+  Prng random_;
+};
+
 void run(const HeapOptions& options, int steps) {
   Twins twins(options, ::yonder::testing::test_seed());
   // Every step looks at everything, which a sanitizer makes slow.
@@ -209,6 +228,15 @@ TEST(HeapModel, AgreesWithItsTwinInLargeFramesAndWholeFrameBlocks) {
 }
 TEST(HeapModel, AgreesWithItsTwinWhenBlocksAreRemapped) {
   run({.limit = Bytes(32 << 20), .classes = {.frame_bytes = 64 << 10}, .remap = Remap::kMmap}, 5000);
+}
+TEST(HeapModel, AgreesWithItsTwinWhenSwitchesAreRefused) {
+  Refusing refusing(::yonder::testing::test_seed());
+  run({.limit = Bytes(32 << 20),
+       .classes = {.frame_bytes = 4096},
+       .remap = Remap::kMmap,
+       .view_observer = &refusing},
+      5000);
+  EXPECT_GT(refusing.refused, 0u);
 }
 TEST(HeapModel, AgreesWithItsTwinAtATightLimit) { run({.limit = Bytes(3 << 20)}, 6000); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "yonder/node/heap.h"
@@ -72,10 +73,11 @@ class Turnstile {
 
 std::vector<std::byte> value(std::uint8_t seed) { return std::vector<std::byte>(kBytes, std::byte{seed}); }
 
-class MoveTest : public ::testing::TestWithParam<Validator> {
+class MoveTest : public ::testing::TestWithParam<std::tuple<Validator, Remap>> {
  protected:
   void SetUp() override {
-    const HeapOptions options{.classes = {.validator = GetParam()},
+    const HeapOptions options{.classes = {.validator = std::get<Validator>(GetParam())},
+                              .remap = std::get<Remap>(GetParam()),
                               .longest_wait = std::chrono::milliseconds(20),
                               .seed = ::yonder::testing::test_seed() | 1,
                               .compaction = {.on_move = [this](MoveStage stage, BlockId home, ObjectId id) {
@@ -126,7 +128,9 @@ class MoveTest : public ::testing::TestWithParam<Validator> {
   std::thread compactor_;
 };
 INSTANTIATE_TEST_SUITE_P(Validators, MoveTest,
-                         ::testing::Values(Validator::kReread, Validator::kLines, Validator::kChecksum));
+                         ::testing::Combine(::testing::Values(Validator::kReread, Validator::kLines,
+                                                              Validator::kChecksum),
+                                            ::testing::Values(Remap::kTable, Remap::kMmap)));
 
 TEST_P(MoveTest, ReadersGoOnAtEveryStage) {
   for (const MoveStage stage :

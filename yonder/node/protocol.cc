@@ -29,6 +29,15 @@ bool makes_sense(const ClassShape& shape, std::uint64_t superblock_bytes) {
          shape.frame_bytes <= superblock_bytes;
 }
 
+bool makes_sense(const Views& views, const std::vector<ClassShape>& classes) {
+  if (views.kind == ViewKind::kNone) return true;
+  if (views.stride == 0 || views.stride % kUnitBytes != 0 || views.stride > kMaxFrameBytes) return false;
+  for (const ClassShape& shape : classes) {
+    if (shape.frame_bytes > views.stride) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void NodeDescription::encode(rpc::Writer& out) const {
@@ -38,6 +47,11 @@ void NodeDescription::encode(rpc::Writer& out) const {
   out.put(max_data);
   out.put(superblock_bytes);
   put_token(out, block_table);
+  out.put(views.kind);
+  if (views.kind != ViewKind::kNone) {
+    out.put(views.stride);
+    put_token(out, views.region);
+  }
   out.count(classes.size(), kMaxClasses);
   for (const ClassShape& shape : classes) {
     out.put(shape.slot_bytes);
@@ -57,6 +71,11 @@ void NodeDescription::decode(rpc::Reader& in) {
   max_data = in.get<std::uint32_t>();
   superblock_bytes = in.get<std::uint64_t>();
   block_table = get_token(in);
+  views.kind = in.get_enum(ViewKind::kNone, ViewKind::kKeys);
+  if (views.kind != ViewKind::kNone) {
+    views.stride = in.get<std::uint64_t>();
+    views.region = get_token(in);
+  }
   if (superblock_bytes == 0 || superblock_bytes % kUnitBytes != 0 || max_data == 0) in.give_up();
   classes.resize(in.count(kMaxClasses, sizeof(ClassShape)));
   for (ClassShape& shape : classes) {
@@ -66,6 +85,7 @@ void NodeDescription::decode(rpc::Reader& in) {
     shape.block_shift = in.get<std::uint32_t>();
     if (!makes_sense(shape, superblock_bytes)) in.give_up();
   }
+  if (!makes_sense(views, classes)) in.give_up();
   superblock_count = in.get<std::uint32_t>();
   superblocks.resize(in.count(kSuperblocksPerAnswer, RegionToken::kEncodedBytes));
   for (RegionToken& token : superblocks) token = get_token(in);

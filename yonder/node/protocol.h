@@ -77,12 +77,23 @@ struct ClassShape {
   std::uint32_t block_shift = 0;  // a new frame's block g has the slots from g << block_shift on
 };
 
+// Where a reader finds blocks by their ids alone, if the node remaps them
+// (internal/nic_views.h): in one region, id × stride from its start, or each in its own,
+// whose key is word `id` of the region named here.
+enum class ViewKind : std::uint8_t { kNone = 0, kArena = 1, kKeys = 2 };
+struct Views {
+  ViewKind kind = ViewKind::kNone;
+  std::uint64_t stride = 0;    // Bytes of a block, at most.
+  fabric::RegionToken region;  // The views, or the table of their keys.
+};
+
 // The arithmetic of docs/node.md, "What a one-sided reader must do". Superblock i
 // holds the frames from i × superblock_bytes / 4096 on.
 struct NodeDescription {
   static constexpr std::size_t kMaxClasses = 255;
-  static constexpr std::size_t kMaxBytes = 40 + fabric::RegionToken::kEncodedBytes + 4 + 16 * kMaxClasses +
-                                           8 + fabric::RegionToken::kEncodedBytes * kSuperblocksPerAnswer;
+  static constexpr std::size_t kMaxBytes = 50 + 2 * fabric::RegionToken::kEncodedBytes + 4 +
+                                           16 * kMaxClasses + 8 +
+                                           fabric::RegionToken::kEncodedBytes * kSuperblocksPerAnswer;
 
   NodeId node;
   Validator validator = Validator::kReread;
@@ -90,6 +101,7 @@ struct NodeDescription {
   std::uint32_t max_data = 0;          // bytes of objects in one request or answer
   std::uint64_t superblock_bytes = 0;  // of each
   fabric::RegionToken block_table;
+  Views views;
   std::vector<ClassShape> classes;
   std::uint32_t superblock_count = 0;            // there are so many now
   std::vector<fabric::RegionToken> superblocks;  // from the first wanted, as many as fit

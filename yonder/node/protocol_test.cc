@@ -74,6 +74,25 @@ TEST(Protocol, ADescriptionThatMakesNoSenseIsRefused) {
   EXPECT_TRUE(refused([](NodeDescription& d) { d.validator = static_cast<Validator>(3); }));
 }
 
+TEST(Protocol, ADescriptionOfViewsComesBackIfItMakesSense) {
+  const auto decoded = [](Views views, NodeDescription& got) {
+    NodeDescription sent = example();
+    sent.views = views;
+    return rpc::decode_message(encoded(sent), got);
+  };
+  const fabric::RegionToken region{.key = {80}, .length = 1 << 20, .rights = fabric::Rights::kRead};
+  NodeDescription got;
+  ASSERT_TRUE(decoded({.kind = ViewKind::kArena, .stride = 8192, .region = region}, got));
+  EXPECT_EQ(got.views.kind, ViewKind::kArena);
+  EXPECT_EQ(got.views.stride, 8192u);
+  EXPECT_EQ(got.views.region, region);
+  EXPECT_TRUE(decoded({.kind = ViewKind::kKeys, .stride = 4096, .region = region}, got));
+  EXPECT_FALSE(decoded({.kind = ViewKind::kArena, .stride = 0, .region = region}, got));
+  EXPECT_FALSE(decoded({.kind = ViewKind::kArena, .stride = 5000, .region = region}, got));
+  EXPECT_FALSE(decoded({.kind = ViewKind::kArena, .stride = 1 << 30, .region = region}, got));
+  EXPECT_FALSE(decoded({.kind = static_cast<ViewKind>(3), .stride = 4096, .region = region}, got));
+}
+
 TEST(Protocol, WritesAndPartsCarryViews) {
   const std::array<std::byte, 5> data{std::byte{1}, std::byte{2}, std::byte{3}};
   const std::vector<std::byte> bytes = [&] {

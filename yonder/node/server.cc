@@ -7,6 +7,7 @@
 #include "yonder/base/check.h"
 #include "yonder/base/log.h"
 #include "yonder/node/internal/lanes.h"
+#include "yonder/node/internal/nic_views.h"
 #include "yonder/node/internal/node_metrics.h"
 #include "yonder/node/internal/port.h"
 #include "yonder/node/keeper.h"
@@ -22,7 +23,7 @@ using internal::Port;
 namespace {
 
 // Whether a one-sided copy over `provider` can be proved with `validator`.
-bool is_sound(Validator validator, std::string_view provider) {
+bool is_sound(Validator validator, std::string_view provider, Remap remap) {
   switch (validator) {
     case Validator::kChecksum:
       return true;
@@ -32,7 +33,9 @@ bool is_sound(Validator validator, std::string_view provider) {
       // and those of the next before.
       return provider != "verbs";
     case Validator::kLines:
-      return provider == "verbs" || provider == "sim";  // Of a device that fetches lines whole.
+      // Of a device that fetches lines whole; and where blocks are remapped the header is
+      // looked at again (V3 of block_views.h), in order.
+      return provider == "sim" || (provider == "verbs" && remap == Remap::kTable);
   }
   return false;
 }
@@ -42,7 +45,7 @@ Result<Validator> choose_validator(const NodeOptions& options) {
   for (const PortOptions& port : options.ports) {
     const std::string_view provider = port.fabric->capabilities().provider;
     all_shm = all_shm && provider == "shm";
-    if (options.validator && !is_sound(*options.validator, provider)) {
+    if (options.validator && !is_sound(*options.validator, provider, options.heap.remap)) {
       return fail(ErrorCode::kInvalidArgument, "node: the validator proves nothing on a port's fabric");
     }
   }
@@ -100,6 +103,14 @@ Result<void> Server::open_heap() {
     ports_.push_back(std::make_unique<Port>(port, options_, *metrics_));
   }
   HeapOptions heap = options_.heap;
+  if (heap.remap == Remap::kMmap) {
+    views_ = std::make_unique<internal::AllNicViews>();
+    for (const auto& port : ports_) {
+      YONDER_TRY(views, port->add_views());
+      views_->add(*views);
+    }
+    heap.view_observer = views_.get();
+  }
   for (const PortOptions& port : options_.ports) {
     // Its NIC has the pages pinned, and would read old ones.
     if (port.fabric->capabilities().provider == "verbs") heap.give_back = false;

@@ -46,6 +46,7 @@
 #include "yonder/fabric/scheduler.h"
 #include "yonder/fabric/task.h"
 #include "yonder/node/heap.h"
+#include "yonder/node/nic_mapping.h"
 #include "yonder/sync/mutex.h"
 
 namespace yonder::telemetry {
@@ -55,6 +56,7 @@ class Registry;
 namespace yonder::node {
 
 namespace internal {
+class AllNicViews;
 class Lanes;
 class Port;
 struct NodeMetrics;
@@ -81,9 +83,10 @@ struct CompactionPolicy {
 struct NodeOptions {
   std::vector<PortOptions> ports;  // At least one; different fabrics.
   // The heap. Its validator is chosen by the server unless `validator` is set
-  // below; on_superblock is the server's.
+  // below; on_superblock and view_observer are the server's.
   HeapOptions heap;
   std::optional<Validator> validator;
+  NicMapping mapping = NicMapping::kAuto;  // If heap.remap is kMmap.
   CompactionPolicy compaction;
   std::uint32_t pollers = 1;                                  // threads per port; 0: driven
   std::uint32_t max_data = 16 * 1024;                         // bytes of objects in one message
@@ -107,8 +110,9 @@ struct NodeStats {
 class Server {
  public:
   // kInvalidArgument for options that make no sense (no port, a validator that is
-  // not sound on a port, more than one port or thread for a driven server); errors
-  // of Heap::create, Fabric::register_memory and rpc::Server::create.
+  // not sound on a port, more than one port or thread for a driven server); kUnsupported
+  // for remapping on a fabric whose readers could not follow (nic_mapping.h); errors of
+  // Heap::create, Fabric::register_memory and rpc::Server::create.
   static Result<std::unique_ptr<Server>> create(const NodeOptions& options);
   ~Server();
   Server(const Server&) = delete;
@@ -154,6 +158,7 @@ class Server {
   std::unique_ptr<telemetry::Registry> own_registry_;
   std::unique_ptr<internal::NodeMetrics> metrics_;
   std::vector<std::unique_ptr<internal::Port>> ports_;
+  std::unique_ptr<internal::AllNicViews> views_;
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<internal::Lanes> lanes_;
 

@@ -6,6 +6,8 @@
 
 #include <bit>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <functional>
 
 #include "yonder/base/check.h"
@@ -68,6 +70,16 @@ Result<void*> reserve_aligned(std::size_t length, std::size_t alignment) {
 }
 
 }  // namespace
+
+std::uint64_t max_mappings() {
+  constexpr std::uint64_t kSystemDefault = 65'530;
+  std::uint64_t count = 0;
+  std::FILE* file = std::fopen("/proc/sys/vm/max_map_count", "re");
+  if (file == nullptr) return kSystemDefault;
+  const bool read = std::fscanf(file, "%" SCNu64, &count) == 1;
+  std::fclose(file);
+  return read ? count : kSystemDefault;
+}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {

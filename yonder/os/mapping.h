@@ -32,6 +32,10 @@ constexpr std::size_t round_up(std::size_t n, std::size_t granule) {
 }
 constexpr std::size_t round_down(std::size_t n, std::size_t granule) { return n / granule * granule; }
 
+// How many mappings this process may have (vm.max_map_count); the system's default if it
+// does not say.
+std::uint64_t max_mappings();
+
 enum class Protection : std::uint8_t { kNone, kRead, kReadWrite };
 
 struct AnonymousOptions {

@@ -159,6 +159,8 @@ TEST(Mapping, HugePageAdviceIsTakenOrRefusedAsUnsupported) {
   EXPECT_TRUE(advised || advised.error() == ErrorCode::kUnsupported);
 }
 
+TEST(Mapping, TheSystemSaysHowManyThereMayBe) { EXPECT_GE(max_mappings(), 1000u); }
+
 TEST(Mapping, SpansOutsideAreABug) {
   const Mapping mapping = Mapping::anonymous({.bytes = kPageBytes}).value();
   EXPECT_EQ(mapping.bytes(4000, 96).size(), 96u);

@@ -63,4 +63,20 @@ std::optional<fabric::RemoteAddress> NodeMap::in_frame(node::FrameId frame, std:
   return token.at(begin);
 }
 
+std::optional<fabric::RemoteAddress> NodeMap::in_view(node::BlockId block, std::uint64_t offset,
+                                                      std::uint64_t length) const {
+  const node::protocol::Views& views = description_.views;
+  if (offset > views.stride || length > views.stride - offset) return std::nullopt;
+  const std::uint64_t begin = std::uint64_t{block.value()} * views.stride + offset;  // Below 2^26 × 2 MiB.
+  if (begin > views.region.length || length > views.region.length - begin) return std::nullopt;
+  return views.region.at(begin);
+}
+
+std::optional<fabric::RemoteAddress> NodeMap::view_key_word(node::BlockId block) const {
+  const fabric::RegionToken& keys = description_.views.region;
+  const std::uint64_t offset = std::uint64_t{block.value()} * sizeof(std::uint64_t);
+  if (offset + sizeof(std::uint64_t) > keys.length) return std::nullopt;
+  return keys.at(offset);
+}
+
 }  // namespace yonder::client::internal

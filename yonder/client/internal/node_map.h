@@ -84,6 +84,17 @@ class NodeMap {
     return table().at(offset);
   }
 
+  // The node remaps its blocks: those that are not spans are found by their ids.
+  node::protocol::ViewKind views() const { return description_.views.kind; }
+  bool has_views() const { return views() != node::protocol::ViewKind::kNone; }
+  // Bytes [offset, offset + length) of a block in the arena of views; nullopt: there is no
+  // such block. Requires ViewKind::kArena.
+  std::optional<fabric::RemoteAddress> in_view(node::BlockId block, std::uint64_t offset,
+                                               std::uint64_t length) const;
+  // The word that holds the key of a block's region; nullopt: there is no such block.
+  // Requires ViewKind::kKeys.
+  std::optional<fabric::RemoteAddress> view_key_word(node::BlockId block) const;
+
   // Where the object's block is if it never moved. May name a frame that never was.
   node::FrameId guess(node::ObjectPtr object, const SlotShape& shape) const {
     constexpr std::uint32_t kFrameMask = (std::uint32_t{1} << node::kFrameIdBits) - 1;

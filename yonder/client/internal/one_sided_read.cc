@@ -9,6 +9,7 @@ using node::BlockEntry;
 using node::HeaderWord;
 using node::SlotState;
 using node::Validator;
+using node::protocol::ViewKind;
 using Need = OneSidedRead::Need;
 
 Need OneSidedRead::begin(Instant now) {
@@ -32,6 +33,16 @@ Need OneSidedRead::begin(Instant now) {
 Need OneSidedRead::begin_at(node::ObjectPtr object, Instant now) {
   object_ = object;
   confirm_ = true;  // It was looked for because the table had changed, perhaps.
+  return ++searches_ > kMaxSearches ? Need::kAsk : begin(now);
+}
+
+Need OneSidedRead::begin_again(bool refused, Instant now) {
+  ++retries_;
+  if (refused) {
+    ++refusals_;
+    keys_.forget(object_.home());
+    confirm_ = true;
+  }
   return begin(now);
 }
 
@@ -52,33 +63,53 @@ void OneSidedRead::add_request(const fabric::LocalPiece& into, fabric::RemoteAdd
   ++request_count_;
 }
 
+std::optional<fabric::RemoteAddress> OneSidedRead::in_block(std::uint64_t offset,
+                                                            std::uint64_t length) const {
+  if (!is_in_view()) return map_.in_frame(place_.entry.frame(), offset, length);
+  if (map_.views() == ViewKind::kArena) return map_.in_view(object_.home(), offset, length);
+  const auto key = keys_.find(object_.home());
+  if (!key) return std::nullopt;
+  return fabric::RemoteAddress{.key = *key, .offset = offset};
+}
+
+void OneSidedRead::add_object_requests(fabric::RemoteAddress slot, std::uint64_t raw_bytes) {
+  has_object_ = true;
+  const bool reread = map_.validator() == Validator::kReread;
+  if (reread) {
+    add_request(std::as_writable_bytes(std::span(&header_before_, 1)), slot);
+    if (!out_.empty()) add_request(out_, slot + node::kHeaderBytes);
+  } else {
+    raw_ = scratch_.take(raw_bytes);
+    add_request(raw_.piece(), slot);
+  }
+  has_second_look_ = reread || (is_in_view() && !map_.is_self_proving());
+  if (has_second_look_) add_request(std::as_writable_bytes(std::span(&header_after_, 1)), slot);
+}
+
 Need OneSidedRead::prepare(Instant now) {
   request_count_ = 0;
   has_object_ = false;
   const SlotShape shape = map_.shape_of(object_);
-  // A word that is used as it is must be young, unless the copy proves all by itself.
-  has_table_word_ = !followed_ && (confirm_ || (!map_.is_self_proving() && now - place_.seen > kFresh));
+  has_key_word_ = lacks_key();
+  // A word that is used as it is must be young, unless the copy proves all by itself. A new
+  // key comes with the class that its block has: the target would refuse what is beyond it.
+  has_table_word_ =
+      !followed_ && (confirm_ || has_key_word_ || (!map_.is_self_proving() && now - place_.seen > kFresh));
   confirm_ = false;
   if (has_table_word_) {
     const auto word = map_.table_word(object_.home());
     if (!word) return Need::kElsewhere;  // No such block: the node will say so.
     add_request(std::as_writable_bytes(std::span(&table_word_, 1)), *word);
   }
-  if (slot_ < shape.slots) {
+  if (has_key_word_) {
+    const auto word = map_.view_key_word(object_.home());
+    if (!word) return Need::kElsewhere;
+    add_request(std::as_writable_bytes(std::span(&key_word_, 1)), *word);
+  } else if (slot_ < shape.slots) {
     const std::uint64_t offset = std::uint64_t{slot_} * shape.slot_bytes;
     const auto phase = static_cast<std::uint32_t>(offset % node::kLineBytes);
     const std::uint64_t bytes = map_.layout_of(object_).raw_bytes(out_.size(), phase);
-    if (const auto slot = map_.in_frame(place_.entry.frame(), offset, bytes)) {
-      has_object_ = true;
-      if (map_.validator() == Validator::kReread) {
-        add_request(std::as_writable_bytes(std::span(&header_before_, 1)), *slot);
-        if (!out_.empty()) add_request(out_, *slot + node::kHeaderBytes);
-        add_request(std::as_writable_bytes(std::span(&header_after_, 1)), *slot);
-      } else {
-        raw_ = scratch_.take(bytes);
-        add_request(raw_.piece(), *slot);
-      }
-    }
+    if (const auto slot = in_block(offset, bytes)) add_object_requests(*slot, bytes);
   }
   started_ = now;
   if (has_object_ || has_table_word_) return Need::kFetch;
@@ -105,6 +136,11 @@ Need OneSidedRead::judge(Instant now) {
     Need need = Need::kDone;
     if (!take_table_word(now, need)) return need;
   }
+  if (has_key_word_) {
+    if (key_word_ == 0) return Need::kElsewhere;  // No such block: the node will say so.
+    keys_.put(object_.home(), {key_word_});
+    return look_again(false, now);
+  }
   if (!has_object_) {
     if (slot_ >= map_.shape_of(object_).slots) return Need::kElsewhere;
     return map_.knows(place_.entry.frame()) ? look_again(false, now) : Need::kUnknown;
@@ -120,7 +156,7 @@ bool OneSidedRead::take_table_word(Instant now, Need& need) {
     need = Need::kElsewhere;
     return false;
   }
-  const bool same = entry.frame() == place_.entry.frame();
+  const bool same = is_in_view() || entry.frame() == place_.entry.frame();
   place_ = {.entry = entry, .seen = started_};
   translations_.put(object_.home(), place_);
   if (same) return true;
@@ -159,9 +195,8 @@ bool OneSidedRead::is_proven(HeaderWord word, Instant now) {
     std::ranges::fill(out_, std::byte{0});
     return in_time;
   }
-  if (map_.validator() == Validator::kReread) {
-    return in_time && proves_copy(word, HeaderWord(header_after_));
-  }
+  if (has_second_look_ && !(in_time && proves_copy(word, HeaderWord(header_after_)))) return false;
+  if (map_.validator() == Validator::kReread) return true;
   const std::uint64_t offset = std::uint64_t{slot_} * map_.shape_of(object_).slot_bytes;
   const auto phase = static_cast<std::uint32_t>(offset % node::kLineBytes);
   const auto decoded = map_.layout_of(object_).decode(raw_.bytes(), phase, out_);

@@ -13,9 +13,14 @@
 //
 // What a fetch holds, in post order (E1 of endpoint.h: it takes effect in that order):
 //   [table word]  if the translation must be confirmed
+//   [key word]    instead of the object, if its block is a region whose key is not known
 //   reread        header | payload, into the caller's memory | header
-//   lines,        the slot from its start, into a buffer
+//   lines,        the slot from its start, into a buffer; lines of a view: | header
 //   checksum
+//
+// Where the object is looked for: in the frame that the table names, or, if the node remaps
+// its blocks (block_views.h), in the view of its block, by the id alone; spans and objects
+// that have just moved are looked for in frames always.
 //
 // Why what comes out is a value of the object in the time of the call:
 //   S1  The bytes are those of the object. The header names it (home block and id),
@@ -25,10 +30,15 @@
 //       times of leaving the table (frame_store.h, quarantine). With a checksum the
 //       copy proves that by itself (32 bits over identity, version and payload,
 //       besides the 42 bits of identity), so a translation of any age will do, or
-//       a guess. (Not for a blank object: it has no checksum.)
+//       a guess. (Not for a blank object: it has no checksum.) A view shows the frame
+//       that the block has at the moment of each access, so only the class is to be
+//       confirmed, by a word that young: an id rests for two such times before it means
+//       slots of another size (V4 of block_views.h).
 //   S2  They are one version. reread: header and payload and header were loaded in
 //       this order, and H2 of header_word.h; lines: every line was fetched whole
 //       and has the header's version; checksum: it fits. A blank object is all zeros.
+//       A view that was switched meanwhile gave parts of two frames: V3 says why the
+//       second look at the header, or the checksum, finds out.
 //   S3  The version was the newest at the moment of the (first) header's load: a
 //       header that says live or moving is only changed before the next write is
 //       acknowledged, and H3 keeps it from being overtaken by one at another place.
@@ -42,12 +52,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "yonder/base/time.h"
 #include "yonder/client/internal/node_map.h"
 #include "yonder/client/internal/scratch.h"
 #include "yonder/client/internal/translations.h"
+#include "yonder/client/internal/view_keys.h"
 #include "yonder/fabric/types.h"
 #include "yonder/node/header_word.h"
 #include "yonder/node/heap.h"
@@ -60,9 +72,9 @@ class OneSidedRead {
   enum class Need : std::uint8_t { kFetch, kPause, kUnknown, kElsewhere, kAsk, kDone };
 
   // Requires that map.check() accepts pointer and size.
-  OneSidedRead(const NodeMap& map, Translations& translations, ScratchPool& scratch, node::ObjectPtr object,
-               std::span<std::byte> out)
-      : map_(map), translations_(translations), scratch_(scratch), object_(object), out_(out) {}
+  OneSidedRead(const NodeMap& map, Translations& translations, ViewKeys& keys, ScratchPool& scratch,
+               node::ObjectPtr object, std::span<std::byte> out)
+      : map_(map), translations_(translations), keys_(keys), scratch_(scratch), object_(object), out_(out) {}
   OneSidedRead(const OneSidedRead&) = delete;
   OneSidedRead& operator=(const OneSidedRead&) = delete;
 
@@ -70,6 +82,8 @@ class OneSidedRead {
   Need begin(Instant now);
   // The same for another hint, after kElsewhere.
   Need begin_at(node::ObjectPtr object, Instant now);
+  // The same after a fetch that failed. `refused`: the target did not accept a key.
+  Need begin_again(bool refused, Instant now);
   // Looks at what was fetched.
   Need judge(Instant now);
 
@@ -85,6 +99,9 @@ class OneSidedRead {
   // How often it had to look again.
   std::uint32_t retries() const { return retries_; }
   Duration pause() const;
+  // How often a key was refused: more than once is not explained by an id that was given
+  // back meanwhile.
+  std::uint32_t refusals() const { return refusals_; }
 
  private:
   // How long a word of the table is used without looking again: leaves the fetch
@@ -94,12 +111,25 @@ class OneSidedRead {
   // Copies until it is cheaper to ask: an object under constant writing is locked for
   // most of the time, and the node knows when it is not.
   static constexpr std::uint32_t kMaxRetries = 32;
+  // Searches until it is cheaper to ask: what was found is not there again while a block
+  // whose objects have left is not switched.
+  static constexpr std::uint32_t kMaxSearches = 4;
 
   Need prepare(Instant now);
   Need look_again(bool confirm, Instant now);
   bool choose_place(Instant now);
+  // Looks for the object in its block's view.
+  bool is_in_view() const {
+    return map_.has_views() && !followed_ && object_.size_class() != node::kSpanClass;
+  }
+  bool lacks_key() const {
+    return map_.views() == node::protocol::ViewKind::kKeys && is_in_view() && !keys_.find(object_.home());
+  }
+  // Bytes of the block, where they are looked for; nullopt: unknown.
+  std::optional<fabric::RemoteAddress> in_block(std::uint64_t offset, std::uint64_t length) const;
   void add_request(std::span<std::byte> into, fabric::RemoteAddress from);
   void add_request(const fabric::LocalPiece& into, fabric::RemoteAddress from);
+  void add_object_requests(fabric::RemoteAddress slot, std::uint64_t raw_bytes);
   bool take_table_word(Instant now, Need& need);
   Need judge_copy(Instant now);
   Need accept(node::HeaderWord word);
@@ -109,6 +139,7 @@ class OneSidedRead {
 
   const NodeMap& map_;
   Translations& translations_;
+  ViewKeys& keys_;
   ScratchPool& scratch_;
   node::ObjectPtr object_;
   const std::span<std::byte> out_;
@@ -119,12 +150,17 @@ class OneSidedRead {
   bool followed_ = false;   // place_ is where a moved word led.
   std::uint32_t hops_ = 0;
   std::uint32_t retries_ = 0;
+  std::uint32_t searches_ = 0;
+  std::uint32_t refusals_ = 0;
   Instant started_;  // Of the fetch.
 
   // The fetch.
   bool has_table_word_ = false;
+  bool has_key_word_ = false;
   bool has_object_ = false;
+  bool has_second_look_ = false;
   std::uint64_t table_word_ = 0;
+  std::uint64_t key_word_ = 0;
   std::uint64_t header_before_ = 0;
   std::uint64_t header_after_ = 0;
   Scratch raw_;

@@ -22,6 +22,7 @@
 #include "yonder/client/internal/one_sided_read.h"
 #include "yonder/client/internal/scratch.h"
 #include "yonder/client/internal/translations.h"
+#include "yonder/client/internal/view_keys.h"
 #include "yonder/client/session.h"
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
@@ -36,7 +37,10 @@ using fabric::Task;
 class SessionCore {
  public:
   explicit SessionCore(const SessionOptions& options)
-      : options_(options), translations_(options.translations), read_budget_(options.depth) {}
+      : options_(options),
+        translations_(options.translations),
+        view_keys_(options.translations),
+        read_budget_(options.depth) {}
   ~SessionCore();
 
   Result<void> connect(fabric::Fabric& fabric);
@@ -89,6 +93,8 @@ class SessionCore {
   // How many near reads happen between two polls: a connection that was lost is
   // noticed only by polling, and a dead node's memory must not be read for ever.
   static constexpr std::uint32_t kNearReadsPerPoll = 256;
+  // Refused keys of one read, after which the node's memory is another.
+  static constexpr std::uint32_t kMaxRefusals = 2;
   // The longest fetch of one read.
   static constexpr std::uint32_t kMinDepth = 4;
   // What stands in front of an object's bytes in a message, at most.
@@ -125,6 +131,9 @@ class SessionCore {
   Task<void> in_batches(std::span<ItemType> items, Deadline deadline, Add add, Take take, Alone alone);
   bool try_near_elsewhere(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version);
   bool must_ask_for(std::size_t bytes) const;
+  // A fetch failed in a way that blocks being registered anew explain: `refused` says
+  // whether by a key that was not accepted. False: the read has failed.
+  bool may_fetch_again(const Error& error, bool& refused) const;
   Result<ObjectVersion> take_read_answer(const Result<std::size_t>& length, std::span<const std::byte> answer,
                                          ObjectPtr& object, std::span<std::byte> out) const;
 
@@ -139,6 +148,7 @@ class SessionCore {
   std::uint64_t described_after_ = 0;  // So many losses of the connection.
   std::uint32_t max_data_ = 0;
   Translations translations_;
+  ViewKeys view_keys_;
   NearReader near_;
   ReadBudget read_budget_;
   ScratchPool scratch_;

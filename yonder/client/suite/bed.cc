@@ -14,6 +14,8 @@ void ObjectSuite::SetUp() {
   options.heap.superblock = Bytes(std::uint64_t{66} << 20);
   options.heap.seed = testing::test_seed() | 1;
   options.validator = GetParam().validator;
+  options.heap.remap = GetParam().remap;
+  options.mapping = GetParam().mapping;
   options.compaction.automatic = false;  // Tests say when.
   options.max_connections = 64;
   options.pollers = is_virtual() ? 0 : 1;
@@ -62,6 +64,10 @@ void ObjectSuite::restart() {
 
 std::unique_ptr<Session> ObjectSuite::connect(SessionOptions session) {
   session.address = server_->address();
+  // Time that passes for real may pass without us: a guest on a busy machine is slow. A test
+  // that means its timeout sets another than the default.
+  if (!is_virtual() && session.timeout == SessionOptions().timeout)
+    session.timeout = std::chrono::seconds(30);
   session.use_windows = GetParam().use_windows;
   session.queue = queue_.get();
   session.scheduler = scheduler_.get();

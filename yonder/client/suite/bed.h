@@ -30,6 +30,8 @@ struct Provider {
   std::unique_ptr<Place> (*make)();
   node::Validator validator;
   bool use_windows = true;
+  node::Remap remap = node::Remap::kTable;
+  node::NicMapping mapping = node::NicMapping::kAuto;
 };
 
 inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }

@@ -49,6 +49,7 @@ struct Plan {
   int workers = 2;
   std::uint64_t operations = 100'000;  // of all workers, recorded
   std::uint64_t writes_percent = 12;
+  node::Remap remap = node::Remap::kTable;
 };
 
 class Stress {
@@ -60,6 +61,7 @@ class Stress {
     options.heap.limit = Bytes(64 << 20);
     options.heap.classes.frame_bytes = 4096;  // Many frames, so that there is always one to free.
     options.heap.seed = ::yonder::testing::test_seed() | 1;
+    options.heap.remap = plan.remap;
     options.validator = plan.validator;
     options.compaction.automatic = false;
     server_ = node::Server::create(options).value();
@@ -359,6 +361,27 @@ TEST(ObjectHistory, OverVerbsWithChecksums) {
                  .bytes = 200,
                  .operations = 20'000,
                  .writes_percent = 15});
+}
+
+TEST(ObjectHistory, OverTcpWithRemappedBlocksAndChecksums) {
+  run_and_check({.open = open_tcp,
+                 .address = "tcp://127.0.0.1:0",
+                 .validator = node::Validator::kChecksum,
+                 .correction = Correction::kScan,
+                 .cells = 64,
+                 .bytes = 200,
+                 .operations = 30'000,
+                 .writes_percent = 25,
+                 .remap = node::Remap::kMmap});
+}
+TEST(ObjectHistory, OverTcpWithRemappedBlocksAndTwoLooksAtTheHeader) {
+  run_and_check({.open = open_tcp,
+                 .address = "tcp://127.0.0.1:0",
+                 .cells = 64,
+                 .bytes = 1200,
+                 .operations = 30'000,
+                 .writes_percent = 25,
+                 .remap = node::Remap::kMmap});
 }
 
 }  // namespace

@@ -12,5 +12,16 @@ INSTANTIATE_TEST_SUITE_P(Tcp, ObjectSuite,
                                            Provider{"reread", tcp, node::Validator::kReread}),
                          provider_name);
 
+INSTANTIATE_TEST_SUITE_P(TcpRemapped, ObjectSuite,
+                         ::testing::Values(Provider{.name = "checksum",
+                                                    .make = tcp,
+                                                    .validator = node::Validator::kChecksum,
+                                                    .remap = node::Remap::kMmap},
+                                           Provider{.name = "reread",
+                                                    .make = tcp,
+                                                    .validator = node::Validator::kReread,
+                                                    .remap = node::Remap::kMmap}),
+                         provider_name);
+
 }  // namespace
 }  // namespace yonder::client::suite

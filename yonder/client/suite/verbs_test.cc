@@ -29,7 +29,13 @@ class VerbsPlace final : public Place {
 std::unique_ptr<Place> verbs() { return std::make_unique<VerbsPlace>(); }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, ObjectSuite,
-                         ::testing::Values(Provider{"checksum", verbs, node::Validator::kChecksum}),
+                         ::testing::Values(Provider{"checksum", verbs, node::Validator::kChecksum},
+                                           // What every device can do, Soft-RoCE included.
+                                           Provider{.name = "rereg",
+                                                    .make = verbs,
+                                                    .validator = node::Validator::kChecksum,
+                                                    .remap = node::Remap::kMmap,
+                                                    .mapping = node::NicMapping::kRereg}),
                          provider_name);
 
 }  // namespace

@@ -149,6 +149,17 @@ TEST(Remap, PrefetchSparesTheFault) {
   EXPECT_LE(remap.read_time(), usual + 1ns);  // Up to where the picoseconds fall.
 }
 
+TEST(Remap, TheRegionCanBeToldInsteadOfTheHost) {
+  Remap remap(true);
+  (void)remap.read();
+  const Duration usual = remap.read_time();
+  remap.pages.remap();
+  remap.bed.region.pages_remapped(0, kPage);
+  EXPECT_GT(remap.read_time(), usual + 60us);
+  EXPECT_EQ(remap.read(), "new page");
+  EXPECT_DEATH(remap.bed.region.pages_remapped(kPage, 1), "the region's");
+}
+
 TEST(Remap, PrefetchSaysWhatItCannotDo) {
   Remap pinned(false);
   const auto unsupported = pinned.bed.region.prefetch(0, kPage);

@@ -16,7 +16,7 @@ constexpr HeaderWord kLeft = HeaderWord::of(BlockId(0), ObjectId(0), 1, SlotStat
 
 Result<AdoptionReport> Adoption::run() {
   YONDER_TRY_VOID(survey_.run());
-  repair();
+  YONDER_TRY_VOID(repair());
   YONDER_TRY_VOID(rebuild());
   return report_;
 }
@@ -34,11 +34,12 @@ void Adoption::store_word(const FoundSlot& at, HeaderWord word) const {
 
 // ---------------------------------------------------------------- repair
 
-void Adoption::repair() {
+Result<void> Adoption::repair() {
   finish_writes();
   settle_moves();
-  for (const HalfMovedBlock& half : survey_.half_moved) finish_block(half);
+  for (const HalfMovedBlock& half : survey_.half_moved) YONDER_TRY_VOID(finish_block(half));
   for (const FoundSlot& at : survey_.moved) store_word(at, kLeft);
+  return {};
 }
 
 void Adoption::finish_writes() {
@@ -100,7 +101,7 @@ void Adoption::distrust_fresh_slots() {
 }
 
 // R3 of compaction_run.h: what is left of the block follows, then its entry is switched.
-void Adoption::finish_block(const HalfMovedBlock& half) {
+Result<void> Adoption::finish_block(const HalfMovedBlock& half) {
   const BlockEntry entry = core_.table->lookup(half.block);
   FoundFrame& source = survey_.frames.at(entry.frame());
   FoundFrame& destination = survey_.frames.at(half.to);
@@ -117,10 +118,12 @@ void Adoption::finish_block(const HalfMovedBlock& half) {
     ++destination.objects;
     ++objects;
   }
-  core_.table->publish(half.block, half.to, entry.size_class());
+  // If the system refuses that, whoever comes next finds the block as it is now.
+  YONDER_TRY_VOID(core_.table->publish(half.block, half.to, entry.size_class()));
   std::ranges::replace(source.groups, half.block, BlockId(0));
   survey_.closed[half.block] = objects;
   ++report_.blocks_finished;
+  return {};
 }
 
 // As CompactionRun::move_object(), without anybody to race with.

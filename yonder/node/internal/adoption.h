@@ -37,10 +37,10 @@ class Adoption {
   Result<AdoptionReport> run();
 
  private:
-  void repair();
+  Result<void> repair();
   void finish_writes();
   void settle_moves();
-  void finish_block(const HalfMovedBlock& half);
+  Result<void> finish_block(const HalfMovedBlock& half);
   void move_object(const FoundSlot& from, const FoundSlot& to);
   // A destination whose copy had begun holds bytes: it is not fresh memory any more.
   void distrust_fresh_slots();

@@ -23,7 +23,8 @@ CompactionRun::Outcome CompactionRun::slice(std::uint32_t max_frames, const Slic
   const Instant start = core_.clock.now();
   const Instant end = start + limits.time;
   if (phase_ == Phase::kIdle) {
-    if (grace_ && !grace_->is_over()) return Outcome::kTooEarly;  // R4
+    if (stuck_ && !try_free_stuck(counters)) return Outcome::kNothing;  // R5
+    if (grace_ && !grace_->is_over()) return Outcome::kTooEarly;        // R4
     begin(max_frames);
   }
   const bool collecting = phase_ == Phase::kCollecting;
@@ -92,7 +93,12 @@ void CompactionRun::move_blocks(Instant end, std::uint32_t blocks, CompactionCou
       ++next_move_;
       continue;
     }
-    if (!advance_transit(counters)) break;  // Another thread holds an object of it.
+    const Progress progress = advance_transit(counters);
+    if (progress == Progress::kHeld) break;
+    if (progress == Progress::kStuck) {
+      next_move_ = moves.size();
+      break;
+    }
     ++next_move_;
     if (++moved >= blocks || core_.clock.now() >= end) break;
   }
@@ -105,6 +111,7 @@ bool CompactionRun::start_transit(const PackingMove& move) {
   if (source_ == nullptr || source_index_ != move.source) open_source(move.source);
   Transit transit;
   transit.block = collection_.occupancies[move.source].blocks[move.block];
+  transit.from = source_;
   transit.to = collection_.frames[move.destination];
   const auto range = std::ranges::equal_range(members_, transit.block.value(), {}, &Member::home);
   for (const Member& member : range) transit.from_slots.push_back(member.slot);
@@ -144,7 +151,7 @@ bool CompactionRun::reserve(Frame& to, const std::vector<std::uint32_t>& from,
   return true;
 }
 
-bool CompactionRun::advance_transit(CompactionCounters& counters) {
+CompactionRun::Progress CompactionRun::advance_transit(CompactionCounters& counters) {
   Transit& transit = *transit_;
   while (transit.next < transit.from_slots.size()) {
     Step step = Step::kHeld;
@@ -152,7 +159,7 @@ bool CompactionRun::advance_transit(CompactionCounters& counters) {
       step = move_object(transit.from_slots[transit.next], transit.to_slots[transit.next]);
       if (step == Step::kHeld) sync::cpu_pause();
     }
-    if (step == Step::kHeld) return false;
+    if (step == Step::kHeld) return Progress::kHeld;
     if (step == Step::kMoved) {
       ++counters.objects_moved;
       counters.bytes_moved += source_->slot_bytes();
@@ -160,8 +167,12 @@ bool CompactionRun::advance_transit(CompactionCounters& counters) {
     }
     ++transit.next;
   }
-  end_transit(counters);
-  return true;
+  const Transit arrived = *std::exchange(transit_, std::nullopt);
+  settle(arrived);
+  if (try_switch(arrived, counters)) return Progress::kArrived;
+  stuck_ = arrived;
+  ++counters.switches_refused;
+  return Progress::kStuck;
 }
 
 // H1 to H3 of header_word.h.
@@ -197,10 +208,7 @@ CompactionRun::Step CompactionRun::move_object(std::uint32_t from_slot, std::uin
   return Step::kMoved;
 }
 
-// R3: the switch.
-void CompactionRun::end_transit(CompactionCounters& counters) {
-  Transit transit = *std::exchange(transit_, std::nullopt);
-  core_.table->publish(transit.block, transit.to->id, class_);
+void CompactionRun::settle(const Transit& transit) {
   std::uint32_t moved = 0;
   {
     SpinGuard lock(transit.to->lock);
@@ -212,12 +220,15 @@ void CompactionRun::end_transit(CompactionCounters& counters) {
       }
     }
   }
-  {
-    SpinGuard lock(source_->lock);
-    source_->moved_count += moved;
-  }
+  SpinGuard lock(transit.from->lock);
+  transit.from->moved_count += moved;
+}
+
+// R3: no object of the block is left in the source.
+bool CompactionRun::try_switch(const Transit& transit, CompactionCounters& counters) {
+  if (!core_.table->publish(transit.block, transit.to->id, class_)) return false;
   if (transit.is_native) {
-    for (std::atomic<std::uint32_t>& block : source_->blocks()) {
+    for (std::atomic<std::uint32_t>& block : transit.from->blocks()) {
       if (block.load(std::memory_order_relaxed) == transit.block.value()) {
         block.store(0, std::memory_order_relaxed);
       }
@@ -227,6 +238,17 @@ void CompactionRun::end_transit(CompactionCounters& counters) {
     core_.table->one_gone(transit.block);
   }
   ++counters.blocks_moved;
+  return true;
+}
+
+bool CompactionRun::try_free_stuck(CompactionCounters& counters) {
+  if (!try_switch(*stuck_, counters)) {
+    ++counters.switches_refused;
+    return false;
+  }
+  core_.pools[class_]->give(*std::exchange(stuck_, std::nullopt)->to);
+  grace_ = core_.threads.start_grace();  // R4: its moved words could be followed until now.
+  return true;
 }
 
 // Retires the sources that nothing is left in. At least one, whatever the time: every
@@ -237,7 +259,8 @@ bool CompactionRun::close_sources(Instant end, CompactionCounters& counters) {
   for (const std::uint32_t index : opened_) {
     const bool leaving =
         next_move_ < collection_.plan.moves.size() && collection_.plan.moves[next_move_].source == index;
-    if (late || leaving || !try_retire(index, counters))
+    const bool stuck = stuck_ && stuck_->from == collection_.frames[index];
+    if (late || leaving || stuck || !try_retire(index, counters))
       opened_[kept++] = index;
     else
       late = core_.clock.now() >= end;
@@ -265,10 +288,12 @@ void CompactionRun::give_some(Instant end) {
   constexpr std::size_t kBetweenLooks = 16;
   for (std::size_t given = 1; next_given_ < collection_.frames.size(); ++given) {
     Frame* frame = collection_.frames[next_given_++];
-    // Those that the run began to empty and did not are the next run's.
+    // Those that the run began to empty and did not are the next run's, and so is where
+    // a stuck block is.
+    const bool stuck = stuck_ && stuck_->to == frame;
     if (frame != nullptr && frame->state == FrameState::kDraining)
       draining_.push_back(frame);
-    else if (frame != nullptr)
+    else if (frame != nullptr && !stuck)
       core_.pools[class_]->give(*frame);
     if (given % kBetweenLooks == 0 && core_.clock.now() >= end) break;
   }
@@ -290,7 +315,7 @@ void CompactionRun::stop(CompactionCounters& counters) {
   const Instant patience = core_.clock.now() + kPatience;
   Waiter waiter(core_.clock, kPatience);
   // The holder is a thread of this process in the middle of one copy: it lets go.
-  while (transit_ && !advance_transit(counters)) {
+  while (transit_ && advance_transit(counters) == Progress::kHeld) {
     YONDER_CHECK(waiter.pause(), "an object is held for the time of a copy");
   }
   // What nobody planned with is nobody's source.

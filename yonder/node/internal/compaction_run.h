@@ -10,6 +10,12 @@
 //     destinations are its sources, perhaps. It begins when every thread has left
 //     the section in which it could have seen them (grace_).
 //
+// R5  A switch that the system refuses (no mapping, no registration: BlockTable::publish)
+//     leaves its block *stuck*: its objects are at the destination, written and freed
+//     there, and found through the moved words at the source. Both frames stay out of
+//     every pool, no other block of the run is moved, and the next run begins with the
+//     switch; until it succeeds there is none.
+//
 // A run is a sequence of slices, each bounded in time: collecting (collection.h),
 // moving and retiring, giving back.
 //
@@ -35,10 +41,16 @@ class CompactionRun {
   //   kTooEarly  it cannot begin yet: R4
   //   kMore      it goes on
   //   kDone      it has ended and freed something
-  //   kNothing   it has ended: there was nothing to gain
+  //   kNothing   it has ended: there was nothing to gain, or R5 forbids to begin
   enum class Outcome : std::uint8_t { kTooEarly, kMore, kDone, kNothing };
   Outcome slice(std::uint32_t max_frames, const SliceLimits& limits, CompactionCounters& counters);
   bool is_running() const { return phase_ != Phase::kIdle; }
+  // The block that R5 is about, if it was born elsewhere than in its source: its census
+  // counts one for the run.
+  std::optional<BlockId> held_block() const {
+    if (!stuck_ || stuck_->is_native) return std::nullopt;
+    return stuck_->block;
+  }
   // Gives everything back at once; a block under way is moved to its end first.
   void stop(CompactionCounters& counters);
 
@@ -52,6 +64,7 @@ class CompactionRun {
   // A block on its way.
   struct Transit {
     BlockId block;
+    Frame* from = nullptr;
     Frame* to = nullptr;
     bool is_native = false;  // It was born in the source, and is closed by leaving.
     std::vector<std::uint32_t> from_slots;
@@ -59,6 +72,7 @@ class CompactionRun {
     std::size_t next = 0;
   };
   enum class Step : std::uint8_t { kMoved, kGone, kHeld };
+  enum class Progress : std::uint8_t { kArrived, kHeld, kStuck };
   enum class Phase : std::uint8_t { kIdle, kCollecting, kMoving, kGiving };
 
   void begin(std::uint32_t max_frames);
@@ -74,10 +88,15 @@ class CompactionRun {
   bool start_transit(const PackingMove& move);
   bool hold_alien(BlockId block);
   bool reserve(Frame& to, const std::vector<std::uint32_t>& from, std::vector<std::uint32_t>& out);
-  // True when the block has arrived; false if another thread holds an object of it.
-  bool advance_transit(CompactionCounters& counters);
+  // kHeld: another thread holds an object of the block. kStuck: R5.
+  Progress advance_transit(CompactionCounters& counters);
   Step move_object(std::uint32_t from_slot, std::uint32_t to_slot);
-  void end_transit(CompactionCounters& counters);
+  // All objects have moved: the books of both frames say so.
+  void settle(const Transit& transit);
+  // The switch. False: R5.
+  bool try_switch(const Transit& transit, CompactionCounters& counters);
+  // Tries the switch of the block that the last run left stuck.
+  bool try_free_stuck(CompactionCounters& counters);
   // True if it stopped at `end` with more to look at.
   bool close_sources(Instant end, CompactionCounters& counters);
   bool try_retire(std::uint32_t index, CompactionCounters& counters);
@@ -94,6 +113,7 @@ class CompactionRun {
   std::uint32_t source_index_ = 0;
   std::vector<Member> members_;
   std::optional<Transit> transit_;
+  std::optional<Transit> stuck_;
   std::vector<Frame*> draining_;      // Sources that a stopped run has not emptied.
   std::optional<GracePeriod> grace_;  // Of the last run that left moved words.
 };

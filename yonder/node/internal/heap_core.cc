@@ -41,7 +41,7 @@ HeapCore::~HeapCore() {
 }
 
 Result<void> HeapCore::add_views() {
-  YONDER_TRY(made, BlockViews::create(*store, classes, table->capacity()));
+  YONDER_TRY(made, BlockViews::create(*store, classes, table->capacity(), options.view_observer));
   views = std::move(made);
   table->set_mirror(views.get());
   return {};

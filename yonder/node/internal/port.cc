@@ -20,6 +20,12 @@ Port::Port(const PortOptions& port, const NodeOptions& options, const NodeMetric
 
 Port::~Port() { close(); }
 
+Result<NicViews*> Port::add_views() {
+  YONDER_TRY(views, NicViews::create(fabric_, options_.mapping));
+  views_ = std::move(views);
+  return views_.get();
+}
+
 Result<void> Port::add_superblock(const Superblock& superblock) {
   YONDER_TRY(region,
              fabric_.register_memory({.memory = superblock.memory,
@@ -43,6 +49,7 @@ Result<void> Port::open(Heap& heap, Lanes& lanes) {
                                               .rights = fabric::Rights::kRead,
                                               .backing = fabric::Backing{.fd = table.memfd().fd().get()}}));
   table_ = std::move(region);
+  if (views_ != nullptr) YONDER_TRY_VOID(views_->open(*heap.views(), table));
   YONDER_TRY(options, server_options());
   YONDER_TRY(server, rpc::Server::create(fabric_, options));
   server_ = std::move(server);
@@ -77,6 +84,7 @@ Result<rpc::ServerOptions> Port::server_options() const {
 void Port::close() {
   server_.reset();
   table_ = {};
+  if (views_ != nullptr) views_->close();
   sync::LockGuard lock(mutex_);
   superblocks_.clear();
 }
@@ -88,6 +96,7 @@ NodeDescription Port::describe(std::uint64_t first_superblock) const {
   out.max_data = options_.max_data;
   out.superblock_bytes = heap_->frames().superblock_bytes();
   out.block_table = table_.token();
+  if (views_ != nullptr) out.views = views_->describe();
   const SizeClasses& classes = heap_->classes();
   for (std::size_t i = 0; i < classes.count(); ++i) {
     out.classes.push_back({.slot_bytes = classes[i].slot_bytes,

@@ -20,6 +20,7 @@
 #include "yonder/fabric/fabric.h"
 #include "yonder/node/heap.h"
 #include "yonder/node/internal/lanes.h"
+#include "yonder/node/internal/nic_views.h"
 #include "yonder/node/internal/node_metrics.h"
 #include "yonder/node/internal/stages.h"
 #include "yonder/node/protocol.h"
@@ -34,10 +35,13 @@ class Port {
   Port(const PortOptions& port, const NodeOptions& options, const NodeMetrics& metrics);
   ~Port();
 
+  // For a node that remaps blocks: finds out how this fabric's readers follow. Errors of
+  // NicViews::create. Before open(), and before any block is made.
+  Result<NicViews*> add_views();
   // Registers a superblock; before any frame of it is used.
   Result<void> add_superblock(const Superblock& superblock);
   void drop_last_superblock();
-  // Registers the block table, listens, and serves.
+  // Registers the block table and the views, listens, and serves.
   Result<void> open(Heap& heap, Lanes& lanes);
   // Ends serving and revokes the regions. Idempotent.
   void close();
@@ -80,6 +84,7 @@ class Port {
   Lanes* lanes_ = nullptr;
   Stages stages_;
   fabric::Region table_;
+  std::unique_ptr<NicViews> views_;  // Null: blocks are not remapped.
 
   mutable sync::Mutex mutex_;
   std::vector<fabric::Region> superblocks_ YONDER_GUARDED_BY(mutex_);

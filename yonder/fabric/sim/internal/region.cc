@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "yonder/base/check.h"
 #include "yonder/fabric/sim/internal/engine.h"
 
 namespace yonder::fabric::sim {
@@ -59,7 +60,6 @@ RegionImpl::RegionImpl(Engine& engine, HostState& host, const RegisterOptions& o
       on_demand_(options.on_demand_paging),
       socket_(socket),
       page_bytes_(host.page_bytes()) {
-  if (on_demand_) page_ready_.assign(page_of(memory_.size() - 1) + 1, 0);
   ref_ = engine_.add_region(*this, host_);
 }
 
@@ -112,28 +112,34 @@ Result<void> RegionImpl::prefetch(std::uint64_t offset, std::uint64_t length) {
   }
   const Ticks ready = engine_.now() + host_.nic(0).scaled(host_.nic(0).model().odp_prefetch);
   for (std::uint64_t i = 0; i < pages(offset, length); ++i) {
-    Ticks& page = page_ready_[page_of(offset) + i];
-    if (page == kAbsent) page = ready;
+    const auto page = page_ready_.find(page_of(offset) + i);
+    if (page != page_ready_.end() && page->second == kAbsent) page->second = ready;
   }
   engine_.pass_time(ready);
   return {};
+}
+
+void RegionImpl::pages_remapped(std::uint64_t offset, std::uint64_t length) {
+  YONDER_CHECK(length != 0 && offset <= memory_.size() && length <= memory_.size() - offset,
+               "the pages that were remapped are the region's");
+  invalidate(offset, length);
 }
 
 Ticks RegionImpl::page_in(std::uint64_t offset, std::uint64_t length, Ticks now, Ticks fault) {
   if (!on_demand_) return now;
   Ticks all = now;
   for (std::uint64_t i = 0; i < pages(offset, length); ++i) {
-    Ticks& page = page_ready_[page_of(offset) + i];
-    if (page == kAbsent) page = now + fault;
-    all = std::max(all, page);
+    const auto page = page_ready_.find(page_of(offset) + i);
+    if (page == page_ready_.end()) continue;
+    if (page->second == kAbsent) page->second = now + fault;
+    all = std::max(all, page->second);
   }
   return all;
 }
 
 void RegionImpl::invalidate(std::uint64_t offset, std::uint64_t length) {
   if (!on_demand_) return;
-  std::fill_n(page_ready_.begin() + static_cast<std::ptrdiff_t>(page_of(offset)), pages(offset, length),
-              kAbsent);
+  for (std::uint64_t i = 0; i < pages(offset, length); ++i) page_ready_[page_of(offset) + i] = kAbsent;
 }
 
 }  // namespace yonder::fabric::sim

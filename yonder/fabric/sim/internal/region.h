@@ -20,7 +20,7 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <unordered_map>
 
 #include "yonder/fabric/region.h"
 #include "yonder/fabric/sim/internal/pool.h"
@@ -61,6 +61,7 @@ class RegionImpl final : public fabric::RegionImpl {
   std::span<std::byte> memory() const override { return memory_; }
   Result<void> rebind(std::span<std::byte> memory, std::optional<Backing> backing) override;
   Result<void> prefetch(std::uint64_t offset, std::uint64_t length) override;
+  void pages_remapped(std::uint64_t offset, std::uint64_t length) override;
   void revoke() override;
 
   // --- For the NIC.
@@ -104,8 +105,9 @@ class RegionImpl final : public fabric::RegionImpl {
   Ref ref_;
   bool live_ = true;
   Ticks reregistering_until_ = 0;
-  // On-demand paging: when each page is there; kAbsent if it faults.
-  std::vector<Ticks> page_ready_;
+  // On-demand paging: when each page is there that was not always; kAbsent if it faults.
+  // A region may be far larger than the memory ever behind it.
+  std::unordered_map<std::uint64_t, Ticks> page_ready_;
 };
 
 }  // namespace yonder::fabric::sim
