@@ -108,6 +108,7 @@ Json compaction_of(node::Server& node) {
            {{"runs", counters.runs},
             {"slices", counters.slices},
             {"blocks_moved", counters.blocks_moved},
+            {"switches_refused", counters.switches_refused},
             {"objects_moved", counters.objects_moved},
             {"bytes_moved", counters.bytes_moved},
             {"frames_freed", counters.frames_freed},

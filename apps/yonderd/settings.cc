@@ -55,6 +55,21 @@ struct Options {
                                           .choices = {{"auto", ValidatorChoice::kAuto},
                                                       {"reread", ValidatorChoice::kReread},
                                                       {"checksum", ValidatorChoice::kChecksum}}});
+  Option<node::Remap> remap = schema.add_choice<node::Remap>(
+      {.name = "node.remap",
+       .fallback = node::Remap::kTable,
+       .help = "how readers learn that a block has moved: by a table, or its address is remapped",
+       .choices = {{"table", node::Remap::kTable}, {"mmap", node::Remap::kMmap}},
+       .alias = "--remap"});
+  Option<node::NicMapping> mapping =
+      schema.add_choice<node::NicMapping>({.name = "node.mapping",
+                                           .fallback = node::NicMapping::kAuto,
+                                           .help = "how a NIC follows a remapped block (--remap=mmap)",
+                                           .choices = {{"auto", node::NicMapping::kAuto},
+                                                       {"odp_prefetch", node::NicMapping::kOdpPrefetch},
+                                                       {"odp", node::NicMapping::kOdp},
+                                                       {"rereg", node::NicMapping::kRereg}},
+                                           .alias = "--mapping"});
   Option<node::Correction> correction = schema.add_choice<node::Correction>(
       {.name = "node.correction",
        .fallback = node::Correction::kScan,
@@ -166,6 +181,8 @@ DaemonSettings settings_of(const Options& o, const Config& config) {
   out.node.heap.superblock = config.get(o.superblock);
   out.node.heap.huge_pages = config.get(o.huge_pages);
   out.node.heap.correction = config.get(o.correction);
+  out.node.heap.remap = config.get(o.remap);
+  out.node.mapping = config.get(o.mapping);
   out.node.pollers = static_cast<std::uint32_t>(config.get(o.pollers));
   out.node.max_connections = static_cast<std::uint32_t>(config.get(o.max_connections));
   out.node.validator = validator_of(config.get(o.validator));

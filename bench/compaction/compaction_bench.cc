@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/compaction/load.h"
+#include "bench/compaction/remap_bench.h"
 #include "yonder/base/prng.h"
 #include "yonder/client/session.h"
 #include "yonder/fabric/open/open.h"
@@ -216,6 +217,7 @@ Result<double> measure_compaction_cpu(const CompactionCase& wanted) {
 }
 
 Result<void> run_compaction_bench(const Options& options, Report& report) {
+  if (options.fabric == "sim") return run_remap_bench(options, report);
   CompactionCase wanted{.seed = options.seed};
   if (const auto text = options.parameters.find("pause_us"); text != options.parameters.end()) {
     char* end = nullptr;

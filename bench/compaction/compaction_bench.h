@@ -49,7 +49,7 @@ Result<CompactionRound> measure_compaction(const CompactionCase& wanted);
 // CPU milliseconds of compacting the same class in one go, with nobody reading.
 Result<double> measure_compaction_cpu(const CompactionCase& wanted);
 
-// Parameter: pause_us, between two slices.
+// Parameter: pause_us, between two slices. On the fabric "sim": remap_bench.h.
 Result<void> run_compaction_bench(const Options& options, Report& report);
 
 }  // namespace yonder::bench

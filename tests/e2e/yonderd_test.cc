@@ -201,6 +201,32 @@ TEST(Yonderd, RefusesWrongFlagsInOneSentence) {
   }
 }
 
+// A flag given twice counts as given last.
+TEST(Yonderd, RemapsItsBlocksIfToldAndRefusesReadersThatCouldNotFollow) {
+  Daemon daemon({"--remap", "mmap", "--listen", "tcp://127.0.0.1:0", "--compaction.automatic=false"});
+  ASSERT_TRUE(daemon.ready());
+  Connected session = connect(daemon.address("tcp"));
+  std::vector<ObjectPtr> objects;
+  for (int i = 0; i < 2000; ++i) objects.push_back(session->alloc(100).value());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i % 8 == 0)
+      ASSERT_TRUE(session->write(objects[i], bytes_of(100, static_cast<int>(i / 8 % 250))));
+    else
+      ASSERT_TRUE(session->free(objects[i]));
+  }
+  httplib::Client admin = daemon.http();
+  ASSERT_TRUE(admin.Post("/api/v1/compaction"));
+  for (std::size_t i = 0; i < objects.size(); i += 8) {
+    std::vector<std::byte> out(100);
+    ASSERT_TRUE(session->direct_read(objects[i], out));
+    EXPECT_EQ(out, bytes_of(100, static_cast<int>(i / 8 % 250)));
+  }
+
+  Daemon refused({"--remap", "mmap"});  // With shm among its addresses.
+  EXPECT_FALSE(refused.ready());
+  EXPECT_FALSE(refused.child().wait(soon())->success());
+}
+
 // The client dies wherever it happens to be: between two operations, in the middle of
 // a message, of a large write, of a one-sided read.
 TEST(Yonderd, AKilledClientLeavesNothingLockedAndNothingHalfWritten) {
