@@ -5,14 +5,21 @@
 namespace yonder::client::suite {
 namespace {
 
-// What was under way when the connection went may fail; what comes then does not.
+fabric::Task<void> rest(fabric::Scheduler& scheduler) {
+  co_await scheduler.sleep_for(std::chrono::milliseconds(5));
+}
+
+// What is under way when the connection goes may fail, and so may what comes before
+// there is a new one; then it does not.
 template <typename Call>
-void eventually(Call call) {
-  for (int i = 0; i < 100; ++i) {
+void eventually(Session& session, Call call) {
+  const Deadline deadline = Deadline::after(session.clock(), std::chrono::seconds(30));
+  while (!deadline.passed(session.clock().now())) {
     const auto result = call();
     if (result) return;
     ASSERT_TRUE(result.error() == ErrorCode::kConnectionLost || result.error() == ErrorCode::kStopping)
         << result.error();
+    session.scheduler().block_on(rest(session.scheduler()));
   }
   FAIL() << "the node does not come back";
 }
@@ -31,7 +38,7 @@ TEST_P(ObjectSuite, ASessionGoesOnWithANodeThatKeptItsObjects) {
     for (ObjectPtr& object : objects) ASSERT_TRUE(session->direct_read(object, out));
     restart();
     ASSERT_TRUE(server_->heap().adoption());
-    eventually([&] { return session->direct_read(objects[0], out); });
+    eventually(*session, [&] { return session->direct_read(objects[0], out); });
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const auto direct = session->direct_read(objects[i], out);
       ASSERT_TRUE(direct) << direct.error();
@@ -63,7 +70,7 @@ TEST_P(ObjectSuite, ABatchGoesOnWithANodeThatKeptItsObjects) {
   session->direct_read_many(items);
   restart();
   std::vector<std::byte> out(300);
-  eventually([&] { return session->read(objects[0], out); });
+  eventually(*session, [&] { return session->read(objects[0], out); });
   session->direct_read_many(items);
   for (std::size_t i = 0; i < items.size(); ++i) {
     ASSERT_TRUE(items[i].result) << items[i].result.error();
