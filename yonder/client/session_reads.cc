@@ -64,7 +64,14 @@ Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::spa
     if (!good) co_return std::unexpected(good.error());
     if (must_ask_for(out.size())) co_return co_await read(object, out, deadline);
     Result<void> ready;
-    if (scan_first) ready = co_await find_by_scan(object, deadline);
+    if (scan_first) {
+      ready = co_await find_by_scan(object, deadline);
+      // A block that was registered anew meanwhile: the read looks for the object itself.
+      if (bool refused = false; !ready && may_fetch_again(ready.error(), refused)) {
+        if (!refused) ++stats_.lost_connections;
+        ready = {};
+      }
+    }
     Result<ObjectVersion> version = ObjectVersion();
     if (ready) {
       OneSidedRead machine(*map_, translations_, view_keys_, scratch_, object, out);

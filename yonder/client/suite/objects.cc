@@ -224,9 +224,13 @@ TEST_P(ObjectSuite, AMovedObjectIsFoundByEveryStrategyAndItsPointerCorrected) {
     EXPECT_EQ(number_in(out), i + 1);
   }
   EXPECT_GT(moved, 0u) << "compaction displaced something";
-  EXPECT_EQ(by_rpc->stats().corrections, moved);
-  EXPECT_EQ(by_scan->stats().corrections, moved);
-  EXPECT_EQ(by_scan->stats().scans, moved);
+  // A read that loses its connection may correct once more when it goes on.
+  const auto fits = [&](std::uint64_t count, const Session& session) {
+    return count >= moved && count <= moved + session.stats().lost_connections;
+  };
+  EXPECT_TRUE(fits(by_rpc->stats().corrections, *by_rpc)) << by_rpc->stats().corrections;
+  EXPECT_TRUE(fits(by_scan->stats().corrections, *by_scan)) << by_scan->stats().corrections;
+  EXPECT_TRUE(fits(by_scan->stats().scans, *by_scan)) << by_scan->stats().scans;
 }
 
 TEST_P(ObjectSuite, AReleasedPointerIsTheOnlyOneLeft) {
