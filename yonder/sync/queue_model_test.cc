@@ -11,6 +11,7 @@
 #include "yonder/sync/spsc_queue.h"
 #include "yonder/testing/deterministic_scheduler.h"
 #include "yonder/testing/seed.h"
+#include "yonder/testing/weak_atomics.h"
 
 namespace yonder::sync {
 namespace {
@@ -19,6 +20,7 @@ using testing::DeterministicScheduler;
 using testing::SimAtomics;
 using testing::SimPayload;
 using testing::test_seed;
+using testing::WeakAtomics;
 
 template <typename Queue>
 void compare_with_deque() {
@@ -97,17 +99,6 @@ TEST(QueueModel, MpscKeepsOrderAndLosesNothingUnderEverySchedule) {
 
 // The same queue with every release weakened to relaxed must be caught: otherwise
 // the two tests above would prove nothing.
-template <typename T>
-class WeakAtomic : public testing::SimAtomic<T> {
- public:
-  using testing::SimAtomic<T>::SimAtomic;
-  void store(T value, std::memory_order) { testing::SimAtomic<T>::store(value, std::memory_order_relaxed); }
-};
-struct WeakAtomics : SimAtomics {
-  template <typename T>
-  using Atomic = WeakAtomic<T>;
-};
-
 TEST(QueueModel, AMissingReleaseIsFound) {
   int wrong_spsc = 0;
   int wrong_mpsc = 0;

@@ -4,29 +4,19 @@
 #include "yonder/sync/seqlock.h"
 #include "yonder/testing/deterministic_scheduler.h"
 #include "yonder/testing/seed.h"
+#include "yonder/testing/weak_atomics.h"
 
 namespace yonder::sync {
 namespace {
 
 using testing::DeterministicScheduler;
 using testing::SimAtomics;
+using testing::WeakAtomics;
 
 struct Triple {
   std::uint64_t a = 0;
   std::uint64_t b = 0;
   std::uint64_t c = 0;
-};
-
-// Releases weakened to relaxed: the same code must then be caught with torn reads.
-template <typename T>
-class WeakAtomic : public testing::SimAtomic<T> {
- public:
-  using testing::SimAtomic<T>::SimAtomic;
-  void store(T value, std::memory_order) { testing::SimAtomic<T>::store(value, std::memory_order_relaxed); }
-};
-struct WeakAtomics : SimAtomics {
-  template <typename T>
-  using Atomic = WeakAtomic<T>;
 };
 
 TEST(SeqLockModel, MissingReleasesAreFound) {

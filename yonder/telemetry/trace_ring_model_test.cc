@@ -5,6 +5,7 @@
 #include "yonder/telemetry/trace_ring.h"
 #include "yonder/testing/deterministic_scheduler.h"
 #include "yonder/testing/seed.h"
+#include "yonder/testing/weak_atomics.h"
 
 namespace yonder::telemetry {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 using testing::DeterministicScheduler;
 using testing::SimAtomics;
 using testing::test_seed;
+using testing::WeakAtomics;
 
 struct Outcome {
   int seen = 0;
@@ -58,17 +60,6 @@ TEST(TraceRingModel, ReadersSeeWholeEventsOnly) {
   EXPECT_GT(outcome.seen, 500);
   EXPECT_EQ(outcome.torn, 0);
 }
-
-template <typename T>
-class WeakAtomic : public testing::SimAtomic<T> {
- public:
-  using testing::SimAtomic<T>::SimAtomic;
-  void store(T value, std::memory_order) { testing::SimAtomic<T>::store(value, std::memory_order_relaxed); }
-};
-struct WeakAtomics : SimAtomics {
-  template <typename T>
-  using Atomic = WeakAtomic<T>;
-};
 
 TEST(TraceRingModel, MissingReleasesAreFound) { EXPECT_GT(run_many<WeakAtomics>().torn, 0); }
 
