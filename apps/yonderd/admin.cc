@@ -83,6 +83,14 @@ Json classes_of(node::Server& node) {
   return out;
 }
 
+Json extents_of(node::Server& node) {
+  Json out = Json::array();
+  for (const node::ExtentInfo& extent : node.extents().list()) {
+    out.push_back({{"tenant", extent.tenant.value()}, {"name", extent.name}, {"bytes", extent.bytes}});
+  }
+  return out;
+}
+
 Json compaction_of(node::Server& node) {
   const node::CompactionPolicy policy = node.compaction_policy();
   const node::CompactionCounters counters = node.heap().compactor().counters();
@@ -154,6 +162,9 @@ Result<std::unique_ptr<Admin>> Admin::create(const std::string& place, node::Ser
   });
   http.Get("/api/v1/classes", [&s](const httplib::Request&, httplib::Response& response) {
     answer(response, classes_of(s.node));
+  });
+  http.Get("/api/v1/extents", [&s](const httplib::Request&, httplib::Response& response) {
+    answer(response, extents_of(s.node));
   });
   http.Get("/api/v1/compaction", [&s](const httplib::Request&, httplib::Response& response) {
     answer(response, compaction_of(s.node));

@@ -25,6 +25,13 @@ struct Options {
                                             .min = 1_MiB,
                                             .max = 256_GiB,
                                             .alias = "--memory"});
+  Option<Bytes> extents =
+      schema.add<Bytes>({.name = "node.extents",
+                         .fallback = node::ExtentLimits().bytes,
+                         .help = "the most memory extents may take: what clients read and write as they like",
+                         .min = 0_B,
+                         .max = 256_GiB,
+                         .alias = "--extents"});
   Option<Bytes> superblock =
       schema.add<Bytes>({.name = "node.superblock",
                          .fallback = 128_MiB,
@@ -178,6 +185,8 @@ DaemonSettings settings_of(const Options& o, const Config& config) {
       .level = config.get(o.log_level), .format = config.get(o.log_format), .file = config.get(o.log_file)};
   out.node.heap.node = node::NodeId(static_cast<std::uint16_t>(config.get(o.id)));
   out.node.heap.limit = config.get(o.memory);
+  out.node.extents.bytes = config.get(o.extents);
+  out.node.extents.huge_pages = config.get(o.huge_pages);
   out.node.heap.superblock = config.get(o.superblock);
   out.node.heap.huge_pages = config.get(o.huge_pages);
   out.node.heap.correction = config.get(o.correction);

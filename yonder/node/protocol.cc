@@ -119,4 +119,18 @@ void PutRequest::decode(rpc::Reader& in) {
   data = in.bytes(kMaxDataBytes);
 }
 
+void ExtentRequest::encode(rpc::Writer& out) const {
+  out.string(name, kMaxExtentName);
+  out.put(bytes);
+}
+
+void ExtentRequest::decode(rpc::Reader& in) {
+  name = in.string(kMaxExtentName);
+  bytes = in.get<std::uint64_t>();
+}
+
+void TokenAnswer::encode(rpc::Writer& out) const { put_token(out, token); }
+
+void TokenAnswer::decode(rpc::Reader& in) { token = get_token(in); }
+
 }  // namespace yonder::node::protocol

@@ -16,6 +16,9 @@
 //   Get         ticket, offset, length          the bytes                      (raw)
 //   Commit      ticket, pointer, condition      place
 //   Drop        ticket                          –
+//   MakeExtent  name, bytes                     token of the extent's region
+//   OpenExtent  name                            token of the extent's region
+//   DropExtent  name                            –
 //
 // Objects that do not fit a message are written in three steps (Stage, Put …,
 // Commit) and read in three (StageRead, Get …, Drop): the node keeps the bytes in
@@ -38,10 +41,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "yonder/base/time.h"
 #include "yonder/fabric/types.h"
+#include "yonder/node/extents.h"
 #include "yonder/node/object_ptr.h"
 #include "yonder/node/size_class.h"
 #include "yonder/rpc/message.h"
@@ -197,6 +202,25 @@ struct CommitRequest {
   std::uint32_t expected = 0;
 };
 
+// ---------------------------------------------------------------- extents
+
+struct ExtentRequest {
+  static constexpr std::size_t kMaxBytes = 4 + kMaxExtentName + 8;
+  std::string_view name;
+  std::uint64_t bytes = 0;  // MakeExtent.
+
+  void encode(rpc::Writer& out) const;
+  void decode(rpc::Reader& in);
+};
+
+struct TokenAnswer {
+  static constexpr std::size_t kMaxBytes = fabric::RegionToken::kEncodedBytes;
+  fabric::RegionToken token;
+
+  void encode(rpc::Writer& out) const;
+  void decode(rpc::Reader& in);
+};
+
 // ---------------------------------------------------------------- methods
 
 template <std::uint16_t kNumber, typename RequestType, typename ResponseType>
@@ -221,5 +245,8 @@ struct Drop : MethodOf<42, TicketMessage, rpc::Empty> {};
 inline constexpr rpc::MethodId kRead{43};
 inline constexpr rpc::MethodId kGet{44};
 inline constexpr rpc::MethodId kBatch{45};
+struct MakeExtent : MethodOf<46, ExtentRequest, TokenAnswer> {};
+struct OpenExtent : MethodOf<47, ExtentRequest, TokenAnswer> {};
+struct DropExtent : MethodOf<48, ExtentRequest, rpc::Empty> {};
 
 }  // namespace yonder::node::protocol

@@ -91,6 +91,7 @@ Server::~Server() {
   // What is still running then is the rpc server's to judge, when it goes.
   (void)stop(deadline);
   for (const auto& port : ports_) port->close();
+  if (extents_ != nullptr) extents_->close();
   lanes_.reset();
   heap_.reset();
 }
@@ -99,8 +100,11 @@ Result<void> Server::open_heap() {
   if (options_.registry == nullptr) own_registry_ = std::make_unique<telemetry::Registry>();
   YONDER_TRY(metrics, NodeMetrics::create(options_.registry ? *options_.registry : *own_registry_));
   metrics_ = std::make_unique<NodeMetrics>(metrics);
-  for (const PortOptions& port : options_.ports) {
-    ports_.push_back(std::make_unique<Port>(port, options_, *metrics_));
+  std::vector<fabric::Fabric*> fabrics;
+  for (const PortOptions& port : options_.ports) fabrics.push_back(port.fabric);
+  extents_ = std::make_unique<ExtentStore>(std::move(fabrics), options_.extents);
+  for (std::size_t i = 0; i < options_.ports.size(); ++i) {
+    ports_.push_back(std::make_unique<Port>(i, options_, *metrics_, *extents_));
   }
   HeapOptions heap = options_.heap;
   if (heap.remap == Remap::kMmap) {
@@ -253,6 +257,7 @@ NodeStats Server::stats() const {
   out.heap = heap_->stats();
   out.compaction = heap_->compactor().counters();
   out.kept = is_kept_;
+  out.extent_bytes = extents_->bytes();
   for (const auto& port : ports_) {
     const rpc::ServerStats served = port->server().stats();
     out.requests += served.requests;
@@ -276,6 +281,7 @@ void Server::publish_gauges() const {
   set(metrics_->blocks, now.heap.blocks);
   set(metrics_->connections, now.connections);
   set(metrics_->staged_bytes, now.staged_bytes);
+  set(metrics_->extent_bytes, now.extent_bytes);
   set(metrics_->compaction_runs, now.compaction.runs);
   set(metrics_->compaction_slices, now.compaction.slices);
   set(metrics_->compaction_objects, now.compaction.objects_moved);

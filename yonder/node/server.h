@@ -10,8 +10,9 @@
 // port on (superblocks as they come, and the block table), an rpc server per port
 // for everything that changes something (protocol.h), and the housekeeping:
 // compaction when a class is fragmented, expiry of what dead clients left behind.
+// Beside the heap it has extents, which clients read and write as they like (extents.h).
 //
-// Whose memory is it: clients get the right to read, never to write. A client that
+// Whose memory is it: of objects, clients get the right to read, never to write. A client that
 // dies holds nothing: objects are locked by handlers only, for the time of one
 // copy; what it had staged expires.
 //
@@ -45,6 +46,7 @@
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
 #include "yonder/fabric/task.h"
+#include "yonder/node/extents.h"
 #include "yonder/node/heap.h"
 #include "yonder/node/nic_mapping.h"
 #include "yonder/sync/mutex.h"
@@ -88,6 +90,7 @@ struct NodeOptions {
   std::optional<Validator> validator;
   NicMapping mapping = NicMapping::kAuto;  // If heap.remap is kMmap.
   CompactionPolicy compaction;
+  ExtentLimits extents;
   std::uint32_t pollers = 1;                                  // threads per port; 0: driven
   std::uint32_t max_data = 16 * 1024;                         // bytes of objects in one message
   std::uint32_t max_connections = 1024;                       // per port
@@ -104,6 +107,7 @@ struct NodeStats {
   std::uint64_t refused = 0;
   std::uint64_t connections = 0;
   std::uint64_t staged_bytes = 0;
+  std::uint64_t extent_bytes = 0;
   bool kept = false;  // Somebody would have the memory if this process ended, as far as it knows.
 };
 
@@ -122,6 +126,7 @@ class Server {
   std::string address(std::size_t port = 0) const;
 
   Heap& heap() { return *heap_; }
+  ExtentStore& extents() { return *extents_; }
   NodeStats stats() const;
 
   // Compacts now what is worth it, in slices, on the calling thread, whatever the
@@ -157,6 +162,7 @@ class Server {
   // The later ones use the earlier ones.
   std::unique_ptr<telemetry::Registry> own_registry_;
   std::unique_ptr<internal::NodeMetrics> metrics_;
+  std::unique_ptr<ExtentStore> extents_;
   std::vector<std::unique_ptr<internal::Port>> ports_;
   std::unique_ptr<internal::AllNicViews> views_;
   std::unique_ptr<Heap> heap_;

@@ -34,6 +34,7 @@ Result<NodeMetrics> NodeMetrics::create(telemetry::Registry& registry) {
   YONDER_TRY(live, gauge("yonder_node_live_objects", "Objects that exist."));
   YONDER_TRY(blocks, gauge("yonder_node_blocks", "Block ids in use."));
   YONDER_TRY(connections, gauge("yonder_node_connections", "Clients that are connected."));
+  YONDER_TRY(extents, gauge("yonder_node_extent_bytes", "Bytes of all extents.", Unit::kBytes));
   YONDER_TRY(staged, gauge("yonder_node_staged_bytes", "Bytes of large objects on their way.", Unit::kBytes));
   YONDER_TRY(runs, gauge("yonder_node_compaction_runs", "Compaction runs so far."));
   YONDER_TRY(slices, gauge("yonder_node_compaction_slices", "Compaction slices so far."));
@@ -55,6 +56,7 @@ Result<NodeMetrics> NodeMetrics::create(telemetry::Registry& registry) {
                      .blocks = blocks,
                      .connections = connections,
                      .staged_bytes = staged,
+                     .extent_bytes = extents,
                      .compaction_runs = runs,
                      .compaction_slices = slices,
                      .compaction_objects = objects,

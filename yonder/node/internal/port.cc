@@ -10,13 +10,14 @@ namespace yonder::node::internal {
 
 using protocol::NodeDescription;
 
-Port::Port(const PortOptions& port, const NodeOptions& options, const NodeMetrics& metrics)
-    : fabric_(*port.fabric),
-      port_(port),
+Port::Port(std::size_t number, const NodeOptions& options, const NodeMetrics& metrics, ExtentStore& extents)
+    : fabric_(*options.ports[number].fabric),
+      port_(options.ports[number]),
       options_(options),
       metrics_(metrics),
-      stages_(port.fabric->clock(),
-              {.max_bytes = options.max_staged_bytes, .timeout = options.stage_timeout}) {}
+      number_(number),
+      extents_(extents),
+      stages_(fabric_.clock(), {.max_bytes = options.max_staged_bytes, .timeout = options.stage_timeout}) {}
 
 Port::~Port() { close(); }
 
@@ -72,6 +73,8 @@ Result<rpc::ServerOptions> Port::server_options() const {
   const auto greeting = std::as_bytes(std::span(&life, 1));
   server.greeting.assign(greeting.begin(), greeting.end());
   server.pollers = options_.pollers;
+  // Makes extents: a NIC pins their memory, which takes long.
+  server.workers = options_.pollers == 0 ? 0 : 1;
   server.max_request = options_.max_data + head;
   // Rounded up: a client says its limit in powers of two.
   server.max_response = std::bit_ceil(std::max<std::uint32_t>(

@@ -18,6 +18,7 @@
 
 #include "yonder/base/result.h"
 #include "yonder/fabric/fabric.h"
+#include "yonder/node/extents.h"
 #include "yonder/node/heap.h"
 #include "yonder/node/internal/lanes.h"
 #include "yonder/node/internal/nic_views.h"
@@ -32,7 +33,8 @@ namespace yonder::node::internal {
 
 class Port {
  public:
-  Port(const PortOptions& port, const NodeOptions& options, const NodeMetrics& metrics);
+  // `number`: of the port, and so of its fabric.
+  Port(std::size_t number, const NodeOptions& options, const NodeMetrics& metrics, ExtentStore& extents);
   ~Port();
 
   // For a node that remaps blocks: finds out how this fabric's readers follow. Errors of
@@ -57,6 +59,7 @@ class Port {
   void add_handlers();
   void add_object_handlers();
   void add_stage_handlers();
+  void add_extent_handlers();
 
   protocol::NodeDescription describe(std::uint64_t first_superblock) const;
 
@@ -80,6 +83,8 @@ class Port {
   const PortOptions port_;
   const NodeOptions& options_;
   const NodeMetrics& metrics_;
+  const std::size_t number_;
+  ExtentStore& extents_;
   Heap* heap_ = nullptr;
   Lanes* lanes_ = nullptr;
   Stages stages_;
