@@ -41,6 +41,7 @@ TEST_FOLDERS = {
     "fabric/conformance": "fabric",
     "fabric/testbed": "fabric/sim",
     "rpc/suite": "rpc",
+    "remote/suite": "remote",
     "client/suite": "client",
 }
 

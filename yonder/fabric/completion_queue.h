@@ -82,6 +82,11 @@ class CompletionQueue {
   // The clock that deadlines of this queue's endpoints are measured with.
   virtual const Clock& clock() const = 0;
 
+  // The caller copies so many pieces and bytes on the thread of this queue. Nothing to
+  // do where that takes real time by itself; in a simulation the thread is busy for as
+  // long as the model of its host says, so that a copy is no free lunch there.
+  virtual void charge_copy(std::size_t /*pieces*/, std::uint64_t /*bytes*/) {}
+
   // How many requests handed to an Operation so far; lets a caller see that
   // wait() called something.
   std::uint64_t operations_completed() const { return operations_completed_; }

@@ -38,6 +38,8 @@ struct NicModel {
   Ticks bounce_byte = ps(60);   // copying a kUnregistered piece to or from a registered buffer
   Ticks doorbell = ns(30);      // the MMIO store, once per post()
   Ticks poll = ns(40);          // taking one completion
+  Ticks copy_piece = ns(12);    // finding and copying one small piece (CompletionQueue::charge_copy)
+  Ticks copy_byte = ps(80);     // … and each byte of it: 12.5 GB/s
 
   // --- PCIe
   Ticks mmio_latency = ns(120);       // doorbell from CPU to NIC

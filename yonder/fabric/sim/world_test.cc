@@ -155,6 +155,9 @@ TEST(World, AThreadThatComputesPostsLater) {
   const double plain = bed.time_ns(write);
   spend_cpu(bed.queue(), 10us);
   EXPECT_NEAR(bed.time_ns(write), plain + 10'000, 100);
+  // 100 pieces of 12 ns and 10,000 bytes of 0.08 ns.
+  bed.queue().charge_copy(100, 10'000);
+  EXPECT_NEAR(bed.time_ns(write), plain + 1200 + 800, 100);
 }
 
 TEST(World, DistanceAddsToBothWays) {

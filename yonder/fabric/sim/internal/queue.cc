@@ -40,6 +40,11 @@ void QueueImpl::have_spent(Ticks duration) {
   cpu_free_ = std::max(cpu_free_, engine_.now() - scaled) + scaled;
 }
 
+void QueueImpl::charge_copy(std::size_t pieces, std::uint64_t bytes) {
+  const NicModel& model = host_.nic(0).model();
+  spend(static_cast<Ticks>(pieces) * model.copy_piece + static_cast<Ticks>(bytes) * model.copy_byte);
+}
+
 void QueueImpl::call(const Completion& completion) {
   spend(host_.nic(0).model().poll);
   engine_.count_operation();

@@ -1,0 +1,13 @@
+// The toolkit over tcp.
+#include "yonder/fabric/testbed/tcp_place.h"
+#include "yonder/remote/suite/bed.h"
+
+namespace yonder::remote::suite {
+namespace {
+
+std::unique_ptr<Place> tcp() { return std::make_unique<fabric::testbed::TcpPlace>(); }
+
+INSTANTIATE_TEST_SUITE_P(Tcp, RemoteSuite, ::testing::Values(Provider{"loopback", tcp}), provider_name);
+
+}  // namespace
+}  // namespace yonder::remote::suite
