@@ -80,8 +80,12 @@ struct Options {
   Option<node::Correction> correction = schema.add_choice<node::Correction>(
       {.name = "node.correction",
        .fallback = node::Correction::kScan,
-       .help = "how the node finds objects that compaction displaced",
-       .choices = {{"scan", node::Correction::kScan}, {"index", node::Correction::kIndex}}});
+       .help = "how the node finds objects that compaction displaced: by the headers of their frame, an "
+               "index, or a message to the thread that owns their block",
+       .choices = {{"scan", node::Correction::kScan},
+                   {"index", node::Correction::kIndex},
+                   {"owner", node::Correction::kOwner}},
+       .alias = "--correction"});
 
   Option<std::string> keeper = schema.add<std::string>(
       {.name = "node.keeper",

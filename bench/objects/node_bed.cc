@@ -28,8 +28,8 @@ std::string address_for(std::string_view provider) {
 
 }  // namespace
 
-Result<NodeBed> NodeBed::create(std::string_view provider, std::uint64_t memory,
-                                node::Correction correction) {
+Result<NodeBed> NodeBed::create(std::string_view provider, std::uint64_t memory, node::Correction correction,
+                                std::uint32_t pollers) {
   const std::string address = address_for(provider);
   NodeBed bed;
   YONDER_TRY(server_fabric, fabric::open(address));
@@ -41,6 +41,7 @@ Result<NodeBed> NodeBed::create(std::string_view provider, std::uint64_t memory,
   options.heap.limit = Bytes(memory);
   options.heap.correction = correction;
   options.heap.seed = 1;
+  options.pollers = pollers;
   options.compaction.automatic = false;
   YONDER_TRY(server, node::Server::create(options));
   bed.server_ = std::move(server);

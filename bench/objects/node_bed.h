@@ -25,7 +25,8 @@ class NodeBed {
  public:
   // `provider` is "shm", "tcp" or "verbs". `memory` is the node's limit.
   static Result<NodeBed> create(std::string_view provider, std::uint64_t memory,
-                                node::Correction correction = node::Correction::kScan);
+                                node::Correction correction = node::Correction::kScan,
+                                std::uint32_t pollers = 1);
 
   node::Server& server() { return *server_; }
   fabric::Fabric& fabric() { return *client_fabric_; }

@@ -11,10 +11,10 @@
 #include "bench/objects/heap_bench.h"
 #include "bench/objects/jemalloc.h"
 #include "bench/objects/node_bed.h"
+#include "bench/objects/timing.h"
 #include "yonder/base/prng.h"
 #include "yonder/node/block_table.h"
 #include "yonder/node/protocol.h"
-#include "yonder/os/steady_clock.h"
 #include "yonder/rpc/client.h"
 
 namespace yonder::bench {
@@ -64,21 +64,6 @@ Result<std::vector<ObjectPtr>> fill(NodeBed& bed, const DirectReadOptions& optio
 
 std::uint64_t node_bytes(const DirectReadOptions& options) {
   return options.heap_bytes * 5 / 4 + (std::uint64_t{64} << 20);
-}
-
-// Operations per second of `count` calls; `seconds` is the clock to measure with.
-template <typename Seconds, typename Call>
-double rate(std::uint64_t count, Seconds&& seconds, Call&& call) {
-  const double start = seconds();
-  for (std::uint64_t i = 0; i < count; ++i) call(i);
-  return static_cast<double>(count) / (seconds() - start);
-}
-
-double wall_seconds() { return static_cast<double>(os::SteadyClock::read().ns()) * 1e-9; }
-
-Result<void> failed_if(bool failed) {
-  if (failed) return fail(ErrorCode::kCorrupt, "a read of the benchmark failed");
-  return {};
 }
 
 }  // namespace
@@ -232,61 +217,6 @@ Result<void> measure_against_rpc(const DirectReadOptions& options, Report& repor
   report.ratio("direct_read_vs_rpc", ratios);
   report.result("direct_read_per_second", direct_rate);
   report.result("rpc_read_per_second", rpc_rate);
-  return failed_if(failed);
-}
-
-Result<void> measure_corrections(const CorrectionOptions& options, Report& report) {
-  YONDER_TRY(bed, NodeBed::create("shm", std::uint64_t{256} << 20));
-  std::vector<ObjectPtr> objects;
-  {
-    YONDER_TRY(thread, bed.server().heap().register_thread());
-    std::vector<ObjectPtr> all;
-    for (std::uint64_t i = 0; i < options.objects; ++i) {
-      YONDER_TRY(object, thread.alloc(options.object_bytes));
-      all.push_back(object);
-    }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (i % 4 == 0) {
-        objects.push_back(all[i]);
-      } else {
-        YONDER_TRY_VOID(thread.free(all[i]));
-      }
-    }
-  }
-  bed.server().compact();
-  // Those that got another slot: their pointers are old.
-  YONDER_TRY(by_rpc, bed.connect({.correction = client::Correction::kRpc}));
-  YONDER_TRY(by_scan, bed.connect({.correction = client::Correction::kScan}));
-  std::vector<ObjectPtr> old;
-  std::vector<ObjectPtr> corrected;
-  for (const ObjectPtr object : objects) {
-    ObjectPtr found = object;
-    YONDER_TRY_VOID(by_rpc->find(found));
-    if (found == object) continue;
-    old.push_back(object);
-    corrected.push_back(found);
-  }
-  if (old.empty()) return fail(ErrorCode::kCorrupt, "compaction displaced nothing");
-  std::vector<std::byte> buffer(options.object_bytes);
-  bool failed = false;
-  Prng random(options.seed);
-  // A copy of the pointer: the caller's would be corrected by the first read.
-  const auto read = [&](const std::vector<ObjectPtr>& from, auto&& how) {
-    return rate(options.reads, wall_seconds, [&](std::uint64_t) {
-      ObjectPtr object = from[random.below(from.size())];
-      failed |= !how(object);
-    });
-  };
-  const auto by_request = [&](ObjectPtr& object) { return by_rpc->read(object, buffer); };
-  const auto indirect = compare(
-      options.rounds, [&] { return read(old, by_request); }, [&] { return read(corrected, by_request); });
-  report.ratio("indirect_rpc_vs_direct_rpc", indirect);
-  const auto scans = compare(
-      options.rounds,
-      [&] { return read(old, [&](ObjectPtr& object) { return by_scan->direct_read(object, buffer); }); },
-      [&] { return read(old, [&](ObjectPtr& object) { return by_rpc->direct_read(object, buffer); }); });
-  report.ratio("scan_vs_rpc_correction", scans);
-  report.result("displaced_objects", static_cast<double>(old.size()));
   return failed_if(failed);
 }
 

@@ -43,8 +43,11 @@ struct CorrectionOptions {
   int rounds = 9;
   std::uint64_t seed = 1;
 };
-// Reads with pointers that compaction made old: by request against the same with
-// corrected pointers, and one-sided with correction by scan against by request.
+// Reads with pointers that compaction made old, against the same with corrected ones: by
+// request, for every strategy of the node (owners: of two threads that serve, of which
+// one sleeps, for there is one client); and inside the heap (…_ns: what a correction
+// costs; owner_serving: the owner does nothing but answer). And one-sided reads, with
+// correction by scan against by request.
 Result<void> measure_corrections(const CorrectionOptions& options, Report& report);
 
 }  // namespace yonder::bench

@@ -38,6 +38,13 @@ TEST(ObjectsBench, MeasuresCorrections) {
   const auto measured = measure_corrections({.objects = 8000, .reads = 200, .rounds = 3}, report);
   ASSERT_TRUE(measured) << measured.error();
   EXPECT_GT(report.ratio_of("indirect_rpc_vs_direct_rpc"), 0);
+  for (const std::string by : {"scan", "index", "owner"}) {
+    EXPECT_GT(report.ratio_of("indirect_rpc_vs_direct_rpc_" + by), 0) << by;
+  }
+  for (const std::string by : {"scan", "index", "owner", "owner_serving"}) {
+    EXPECT_GT(report.ratio_of("indirect_vs_direct_" + by), 0) << by;
+    EXPECT_TRUE(report.results().contains("correction_ns_" + by)) << by;
+  }
   EXPECT_GT(report.ratio_of("scan_vs_rpc_correction"), 0);
   EXPECT_GT(report.results().at("displaced_objects"), 0);
 }

@@ -227,6 +227,31 @@ TEST(Yonderd, RemapsItsBlocksIfToldAndRefusesReadersThatCouldNotFollow) {
   EXPECT_FALSE(refused.child().wait(soon())->success());
 }
 
+// Two addresses are served by two threads, of which each owns half of the blocks.
+TEST(Yonderd, FindsDisplacedObjectsByEveryCorrectionItIsToldToUse) {
+  for (const std::string correction : {"scan", "index", "owner"}) {
+    Daemon daemon({"--correction=" + correction, "--compaction.automatic=false"});
+    ASSERT_TRUE(daemon.ready());
+    Connected session = connect(daemon.address("shm"));
+    std::vector<ObjectPtr> objects;
+    for (int i = 0; i < 2000; ++i) objects.push_back(session->alloc(100).value());
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      if (i % 4 == 0)
+        ASSERT_TRUE(session->write(objects[i], bytes_of(100, static_cast<int>(i / 4 % 250))));
+      else
+        ASSERT_TRUE(session->free(objects[i]));
+    }
+    httplib::Client admin = daemon.http();
+    ASSERT_TRUE(admin.Post("/api/v1/compaction"));
+    for (std::size_t i = 0; i < objects.size(); i += 4) {
+      std::vector<std::byte> out(100);
+      ASSERT_TRUE(session->read(objects[i], out)) << correction;
+      EXPECT_EQ(out, bytes_of(100, static_cast<int>(i / 4 % 250)));
+    }
+    EXPECT_GT(daemon.get("/api/v1/blocks").at("corrections"), 0) << correction;
+  }
+}
+
 // The client dies wherever it happens to be: between two operations, in the middle of
 // a message, of a large write, of a one-sided read.
 TEST(Yonderd, AKilledClientLeavesNothingLockedAndNothingHalfWritten) {

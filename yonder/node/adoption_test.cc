@@ -186,6 +186,22 @@ TEST_P(AdoptionTest, IsTheSameInMoreMemoryAndWithMoreThreads) {
   EXPECT_EQ(refused(), ErrorCode::kOutOfMemory) << "more is in use than the limit";
 }
 
+TEST_P(AdoptionTest, KnowsWhereDisplacedObjectsAreWithEveryCorrection) {
+  start();
+  const std::vector<ObjectPtr> objects = thin_out(3000, 4);
+  heap_->compactor().compact_all();
+  for (const Correction correction : {Correction::kScan, Correction::kIndex, Correction::kOwner}) {
+    options_.correction = correction;
+    restart();
+    for (std::size_t i = 0; i < objects.size(); ++i)
+      ASSERT_EQ(contents(objects[i]), value(static_cast<int>(4 * i)));
+    EXPECT_GT(heap_->stats().corrections, 0u) << "some objects were displaced";
+  }
+  const OwnerAnswers answers = heap_->stats().owner_answers;
+  EXPECT_GE(answers.by_asker, heap_->stats().corrections) << "owners were asked, and nobody else was there";
+  EXPECT_EQ(answers.unanswered, 0u);
+}
+
 // ---------------------------------------------------------------- what was under way
 
 TEST_P(AdoptionTest, EndsHoldsThatChangedNothing) {

@@ -119,8 +119,8 @@ TEST(Compactor, ComesWithinTwoPercentOfTheIdeal) {
   }
 }
 
-TEST_P(CompactorTest, CorrectsPointersByScanAndByIndex) {
-  for (const Correction correction : {Correction::kScan, Correction::kIndex}) {
+TEST_P(CompactorTest, CorrectsPointersByScanByIndexAndByOwners) {
+  for (const Correction correction : {Correction::kScan, Correction::kIndex, Correction::kOwner}) {
     Thinned thinned(on({.correction = correction}), 48, 3000, 0.6);
     const auto old = thinned.objects();
     thinned.compactor().compact(thinned.size_class());

@@ -70,6 +70,9 @@ double ClassStats::fragmentation() const {
 
 Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions& options) {
   if (options.max_threads == 0) return fail(ErrorCode::kInvalidArgument, "heap for no thread");
+  if (options.correction == Correction::kOwner && options.owners == 0) {
+    return fail(ErrorCode::kInvalidArgument, "heap: correction by owners, and none");
+  }
   HeapOptions chosen = options;
   YONDER_TRY(life, secure_random_u64());
   if (chosen.seed == 0) chosen.seed = life;
@@ -160,6 +163,7 @@ Heap::~Heap() {
 
 Result<HeapThread> Heap::register_thread() {
   YONDER_TRY(record, core_->threads.add());
+  if (core_->desks != nullptr) core_->desks->arrive(record->index);
   return HeapThread(*core_, *record);
 }
 
@@ -186,6 +190,7 @@ HeapStats Heap::stats() const {
   for (const internal::ThreadRecord& record : core_->threads.records()) {
     out.corrections += record.corrections.get();
   }
+  if (core_->desks != nullptr) out.owner_answers = core_->desks->answers();
   out.active_bytes = core_->store->active_bytes();
   out.retired_bytes = core_->reclaimer.waiting_bytes();
   out.blocks = core_->table->in_use();

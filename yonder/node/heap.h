@@ -61,7 +61,8 @@ using ObjectVersion = StrongId<ObjectVersionTag, std::uint32_t>;
 // How an object is found whose pointer has an outdated slot (CoRM 3.2.1).
 enum class Correction : std::uint8_t {
   kScan,   // look at the headers of its frame
-  kIndex,  // ask the frame's index of displaced objects; costs memory per displaced object
+  kIndex,  // ask an index of displaced objects; costs memory per displaced object
+  kOwner,  // ask the thread that owns its block, by a message; as kIndex
 };
 
 // How the place of a block is published.
@@ -86,6 +87,9 @@ struct HeapOptions {
   std::uint32_t max_views = 0;
   class ViewObserver* view_observer = nullptr;  // Outlives the heap.
   Correction correction = Correction::kScan;
+  // Correction::kOwner: a block belongs to one of so many threads, those that register
+  // first. At least 1; the server says how many threads serve.
+  std::uint32_t owners = 4;
   std::uint32_t max_threads = 64;
   Duration longest_wait = std::chrono::seconds(1);  // For an object that another thread holds.
   std::uint64_t seed = 0;                           // Of the object ids; 0: drawn from the system.
@@ -122,6 +126,13 @@ struct AdoptionReport {
   std::uint64_t blocks_finished = 0;  // On their way to another frame.
 };
 
+// Correction::kOwner: who said where an object is.
+struct OwnerAnswers {
+  std::uint64_t by_others = 0;   // The owner, as a rule.
+  std::uint64_t by_asker = 0;    // The asker itself: it owns the block, or its owner was away.
+  std::uint64_t unanswered = 0;  // In time; the headers said it.
+};
+
 struct HeapStats {
   std::vector<ClassStats> classes;   // One per size class; the last is that of spans.
   std::uint64_t active_bytes = 0;    // Frames in use, retired ones included.
@@ -129,6 +140,7 @@ struct HeapStats {
   std::uint64_t metadata_bytes = 0;  // Beside the frames: bookkeeping, frame map, block table.
   std::uint32_t blocks = 0;          // Block ids in use.
   std::uint64_t corrections = 0;     // Operations that found their object elsewhere.
+  OwnerAnswers owner_answers;
 };
 
 class Heap;
@@ -175,6 +187,10 @@ class HeapThread {
   // names nothing afterwards. If nothing can be gained now, returns the corrected
   // old pointer, which stays valid.
   Result<ObjectPtr> release_ptr(ObjectPtr object);
+
+  // Correction::kOwner: answers what other threads asked this one. For threads that
+  // serve, with every request: a few loads if nothing was asked. Nobody depends on it.
+  void answer_others();
 
  private:
   friend class Heap;

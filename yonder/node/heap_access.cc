@@ -73,7 +73,7 @@ Result<ObjectVersion> HeapThread::read_elsewhere(ObjectPtr& object, std::span<st
   Section section(*record_);
   for (;;) {
     const std::uint64_t start = ticks();
-    YONDER_TRY(place, internal::locate(*core_, object));
+    YONDER_TRY(place, internal::locate(*core_, *record_, object));
     if (place.word.is_readable() && copy_is_proven(core_->layout_of(*place.frame),
                                                    place.frame->slot(place.slot), place.word, start, out)) {
       note_correction(object, place.slot);

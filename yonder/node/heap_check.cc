@@ -39,9 +39,7 @@ class Checker {
     core_.store->check_invariants();
     YONDER_CHECK(frame_bytes_ + core_.reclaimer.waiting_bytes() == core_.store->active_bytes(),
                  "every byte in use is a frame of a pool, a span, or retired");
-    if (core_.options.correction == Correction::kScan) {
-      YONDER_CHECK(core_.displaced.size() == 0, "no index is kept unless asked for");
-    }
+    check_displaced();
   }
 
  private:
@@ -121,7 +119,7 @@ class Checker {
     YONDER_CHECK(word.state() == SlotState::kLive, "no object is held");
     YONDER_CHECK(word.id().value() != 0, "ids are not 0");
     const std::uint64_t identity = std::uint64_t{word.home().value()} << kObjectIdBits | word.id().value();
-    YONDER_CHECK(identities_.insert(identity).second, "identities are unique");
+    YONDER_CHECK(slots_.emplace(identity, slot).second, "identities are unique");
     if (word.home() == frame.block_of(slot)) {
       const std::uint32_t mask = (1u << frame.shape->block_shift) - 1;
       YONDER_CHECK((word.id().value() & mask) == (slot & mask), "ids of open blocks say their slots");
@@ -164,10 +162,23 @@ class Checker {
     YONDER_CHECK(core_.table->in_use() == open_blocks_ + closed, "every block id in use has a reason");
   }
 
+  // What correction knows is true, and none of it is about objects that are gone.
+  void check_displaced() const {
+    const auto check = [&](BlockId home, ObjectId id, std::uint32_t slot) {
+      const auto found = slots_.find(std::uint64_t{home.value()} << kObjectIdBits | id.value());
+      YONDER_CHECK(found != slots_.end() && found->second == slot, "correction knows where objects are");
+    };
+    if (core_.options.correction != Correction::kIndex) {
+      YONDER_CHECK(core_.displaced.size() == 0, "no index is kept unless asked for");
+    }
+    core_.displaced.visit(check);
+    if (core_.desks != nullptr) core_.desks->visit(check);
+  }
+
   const HeapCore& core_;
   std::unordered_map<const Frame*, const Bin*> owners_;
   std::unordered_set<const std::byte*> kept_;  // Slots that threads keep, not seen in their frames yet.
-  std::unordered_set<std::uint64_t> identities_;
+  std::unordered_map<std::uint64_t, std::uint32_t> slots_;  // By identity.
   std::unordered_map<std::uint32_t, std::uint32_t> away_;
   std::unordered_set<std::uint32_t> held_;  // Blocks whose census counts a compaction run.
   std::uint64_t live_ = 0;

@@ -230,6 +230,9 @@ TEST(HeapModel, AgreesWithItsTwinWithChecksums) {
 TEST(HeapModel, AgreesWithItsTwinWithAnIndex) {
   run({.limit = Bytes(16 << 20), .correction = Correction::kIndex}, 5000);
 }
+TEST(HeapModel, AgreesWithItsTwinWithOwners) {
+  run({.limit = Bytes(16 << 20), .correction = Correction::kOwner}, 5000);
+}
 TEST(HeapModel, AgreesWithItsTwinInLargeFramesAndWholeFrameBlocks) {
   run({.limit = Bytes(32 << 20), .classes = {.frame_bytes = 64 << 10, .whole_frame_blocks = true}}, 5000);
 }

@@ -272,6 +272,9 @@ TEST(HeapStress, WithBlocksThatAreRemapped) {
 TEST(HeapStress, WithAnIndexOfDisplacedObjects) {
   run_and_check({.options = {.correction = Correction::kIndex}, .operations = 150'000});
 }
+TEST(HeapStress, WithOwnersOfDisplacedObjects) {
+  run_and_check({.options = {.correction = Correction::kOwner, .owners = 2}, .operations = 150'000});
+}
 
 // All threads allocate and free at a tight limit, with compaction as the relief.
 TEST(HeapStress, AtTheMemoryLimitNothingIsLost) {

@@ -35,7 +35,12 @@ HeapThread::HeapThread(HeapThread&& other) noexcept
 HeapThread::~HeapThread() {
   if (record_ == nullptr) return;
   for (std::size_t i = 0; i < core_->classes.count(); ++i) core_->pools[i]->abandon(record_->bins[i]);
+  if (core_->desks != nullptr) core_->desks->leave(record_->index);
   core_->threads.remove(*record_);
+}
+
+void HeapThread::answer_others() {
+  if (core_->desks != nullptr) core_->desks->serve(record_->index);
 }
 
 // The common way; null if the size is no object's, or the thread has no slot of its
@@ -116,7 +121,7 @@ Result<Place> HeapThread::lock_elsewhere(ObjectPtr object) {
   YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   internal::Waiter waiter(core_->clock, core_->options.longest_wait);
   for (;;) {
-    YONDER_TRY(place, internal::locate(*core_, object));
+    YONDER_TRY(place, internal::locate(*core_, *record_, object));
     if (place.word.state() == SlotState::kLive) {
       std::uint64_t expected = place.word.bits();
       // acquire: pairs with the release that left this word; the payload is complete.
@@ -203,7 +208,7 @@ void HeapThread::free_span(FrameId frame_id) {
 Result<ObjectPtr> HeapThread::find(ObjectPtr object) {
   YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   Section section(*record_);
-  YONDER_TRY(place, internal::locate(*core_, object));
+  YONDER_TRY(place, internal::locate(*core_, *record_, object));
   note_correction(object, place.slot);
   return object;
 }

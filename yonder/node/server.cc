@@ -107,6 +107,7 @@ Result<void> Server::open_heap() {
     ports_.push_back(std::make_unique<Port>(i, options_, *metrics_, *extents_));
   }
   HeapOptions heap = options_.heap;
+  heap.owners = static_cast<std::uint32_t>(lane_count());
   if (heap.remap == Remap::kMmap) {
     views_ = std::make_unique<internal::AllNicViews>();
     for (const auto& port : ports_) {
@@ -136,12 +137,13 @@ Result<void> Server::open_heap() {
 }
 
 Result<void> Server::open_ports() {
-  // One for each thread that runs handlers.
-  YONDER_TRY(lanes, Lanes::create(*heap_, std::max(options_.pollers, 1u) * ports_.size()));
+  YONDER_TRY(lanes, Lanes::create(*heap_, lane_count()));
   lanes_ = std::move(lanes);
   for (const auto& port : ports_) YONDER_TRY_VOID(port->open(*heap_, *lanes_));
   return {};
 }
+
+std::size_t Server::lane_count() const { return std::max(options_.pollers, 1u) * ports_.size(); }
 
 std::string Server::address(std::size_t port) const {
   YONDER_CHECK(port < ports_.size(), "the node has such a port");
@@ -286,6 +288,10 @@ void Server::publish_gauges() const {
   set(metrics_->compaction_slices, now.compaction.slices);
   set(metrics_->compaction_objects, now.compaction.objects_moved);
   set(metrics_->compaction_freed_bytes, now.compaction.bytes_freed);
+  set(metrics_->corrections, now.heap.corrections);
+  set(metrics_->asked_of_others, now.heap.owner_answers.by_others);
+  set(metrics_->asked_of_itself, now.heap.owner_answers.by_asker);
+  set(metrics_->asked_in_vain, now.heap.owner_answers.unanswered);
 }
 
 // ---------------------------------------------------------------- the end

@@ -149,6 +149,8 @@ class Server {
 
   Result<void> open_heap();
   Result<void> open_ports();
+  // One for each thread that runs handlers.
+  std::size_t lane_count() const;
   void keep_house();
   // Hands the memory over again if the keeper was restarted.
   void refresh_keeper();

@@ -18,7 +18,9 @@ void ObjectSuite::SetUp() {
   options.mapping = GetParam().mapping;
   options.compaction.automatic = false;  // Tests say when.
   options.max_connections = 64;
-  options.pollers = is_virtual() ? 0 : 1;
+  options.heap.correction = GetParam().correction;
+  // Two owners, if owners are asked: one of them has something to ask.
+  options.pollers = is_virtual() ? 0 : GetParam().correction == node::Correction::kOwner ? 2 : 1;
   if (!is_virtual()) return;
   auto queue = place_->client_fabric().create_completion_queue({});
   ASSERT_TRUE(queue) << queue.error();

@@ -32,6 +32,7 @@ struct Provider {
   bool use_windows = true;
   node::Remap remap = node::Remap::kTable;
   node::NicMapping mapping = node::NicMapping::kAuto;
+  node::Correction correction = node::Correction::kScan;
 };
 
 inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }

@@ -50,6 +50,8 @@ struct Plan {
   std::uint64_t operations = 100'000;  // of all workers, recorded
   std::uint64_t writes_percent = 12;
   node::Remap remap = node::Remap::kTable;
+  node::Correction node_correction = node::Correction::kScan;
+  std::uint32_t pollers = 1;
 };
 
 class Stress {
@@ -62,6 +64,8 @@ class Stress {
     options.heap.classes.frame_bytes = 4096;  // Many frames, so that there is always one to free.
     options.heap.seed = ::yonder::testing::test_seed() | 1;
     options.heap.remap = plan.remap;
+    options.heap.correction = plan.node_correction;
+    options.pollers = plan.pollers;
     options.validator = plan.validator;
     options.compaction.automatic = false;
     server_ = node::Server::create(options).value();
@@ -329,6 +333,14 @@ TEST(ObjectHistory, ByRequestsAndWithTwoLooksAtTheHeader) {
                  .bytes = 300,
                  .operations = 100'000,
                  .writes_percent = 30});
+}
+TEST(ObjectHistory, ByRequestsToTwoThreadsThatAskEachOther) {
+  run_and_check({.open = open_shm,
+                 .address = shm_address(),
+                 .use_windows = false,
+                 .operations = 100'000,
+                 .node_correction = node::Correction::kOwner,
+                 .pollers = 2});
 }
 TEST(ObjectHistory, OverTcpWithChecksums) {
   run_and_check({.open = open_tcp,

@@ -41,7 +41,11 @@ INSTANTIATE_TEST_SUITE_P(Shm, ObjectSuite,
                                            Provider{"foreign_checksum", foreign, node::Validator::kChecksum},
                                            Provider{"requests", foreign, node::Validator::kReread, false},
                                            Provider{"requests_checksum", foreign, node::Validator::kChecksum,
-                                                    false}),
+                                                    false},
+                                           Provider{.name = "owners",
+                                                    .make = foreign,
+                                                    .validator = node::Validator::kReread,
+                                                    .correction = node::Correction::kOwner}),
                          provider_name);
 
 }  // namespace

@@ -20,7 +20,11 @@ Provider remapped(const char* name, std::unique_ptr<Place> (*make)(), node::Vali
 INSTANTIATE_TEST_SUITE_P(Sim, ObjectSuite,
                          ::testing::Values(Provider{"checksum", sim, node::Validator::kChecksum},
                                            Provider{"lines", sim, node::Validator::kLines},
-                                           Provider{"reread", sim, node::Validator::kReread}),
+                                           Provider{"reread", sim, node::Validator::kReread},
+                                           Provider{.name = "owners",
+                                                    .make = sim,
+                                                    .validator = node::Validator::kChecksum,
+                                                    .correction = node::Correction::kOwner}),
                          provider_name);
 
 INSTANTIATE_TEST_SUITE_P(

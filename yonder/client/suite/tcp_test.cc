@@ -9,7 +9,11 @@ std::unique_ptr<Place> tcp() { return std::make_unique<fabric::testbed::TcpPlace
 
 INSTANTIATE_TEST_SUITE_P(Tcp, ObjectSuite,
                          ::testing::Values(Provider{"checksum", tcp, node::Validator::kChecksum},
-                                           Provider{"reread", tcp, node::Validator::kReread}),
+                                           Provider{"reread", tcp, node::Validator::kReread},
+                                           Provider{.name = "owners",
+                                                    .make = tcp,
+                                                    .validator = node::Validator::kChecksum,
+                                                    .correction = node::Correction::kOwner}),
                          provider_name);
 
 INSTANTIATE_TEST_SUITE_P(TcpRemapped, ObjectSuite,

@@ -208,8 +208,7 @@ void Adoption::restore_slots(Frame& frame) {
     const HeaderWord word = frame.load_header(slot);
     if (word.is_free()) continue;
     YONDER_CHECK(frame.try_take(slot), "a new frame is empty");
-    if (core_.options.correction == Correction::kIndex && word.home() != frame.block_of(slot))
-      core_.displaced.put(word.home(), word.id(), slot);
+    if (word.home() != frame.block_of(slot)) core_.note_displaced(word.home(), word.id(), slot);
   }
 }
 

@@ -193,9 +193,7 @@ CompactionRun::Step CompactionRun::move_object(std::uint32_t from_slot, std::uin
   if (on_move) on_move(MoveStage::kLocked, word.home(), word.id());
   if (!word.is_blank()) core_.layouts[class_].move(source_->slot(from_slot), to.slot(to_slot), word);
   if (transit_->is_native) core_.table->one_left(word.home());
-  if (core_.options.correction == Correction::kIndex && from_slot != to_slot) {
-    core_.displaced.put(word.home(), word.id(), to_slot);
-  }
+  if (from_slot != to_slot) core_.note_displaced(word.home(), word.id(), to_slot);
   // Each release pairs with the acquire of whoever reads the header next: the copy
   // is complete before it can be found, and the source says "moved" before anybody
   // can write the copy (H3).

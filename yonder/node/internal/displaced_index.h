@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 
@@ -39,6 +40,15 @@ class DisplacedIndex {
     sync::LockGuard lock(shard.mutex);
     const auto found = shard.slots.find(key(home, id));
     return found == shard.slots.end() ? std::nullopt : std::optional(found->second);
+  }
+  void visit(const std::function<void(BlockId home, ObjectId id, std::uint32_t slot)>& each) const {
+    for (const Shard& shard : shards_) {
+      sync::LockGuard lock(shard.mutex);
+      for (const auto& [identity, slot] : shard.slots) {
+        each(BlockId(static_cast<std::uint32_t>(identity >> kObjectIdBits)),
+             ObjectId(static_cast<std::uint16_t>(identity)), slot);
+      }
+    }
   }
   std::size_t size() const {
     std::size_t count = 0;

@@ -17,7 +17,11 @@ HeapCore::HeapCore(const Clock& heap_clock, const HeapOptions& heap_options, Siz
       map_memory(std::move(frame_map)),
       map(reinterpret_cast<std::atomic<Frame*>*>(map_memory.data())),
       threads({.max_threads = options.max_threads, .classes = &classes, .seed = options.seed}),
-      reclaimer(threads, *store) {
+      reclaimer(threads, *store),
+      desks(options.correction == Correction::kOwner
+                ? std::make_unique<OwnerDesks>(
+                      OwnerDesks::Options{.desks = options.owners, .threads = options.max_threads})
+                : nullptr) {
   set_id_step(options.seed);
   for (std::size_t i = 0; i < classes.count(); ++i) {
     const SizeClass& shape = classes[i];
@@ -102,8 +106,20 @@ std::uint64_t HeapCore::metadata_bytes() const {
                      std::max<std::uint64_t>(units * BlockTable::kNaturalPerUnit, table->in_use());
 }
 
+void HeapCore::note_displaced(BlockId home, ObjectId id, std::uint32_t slot) {
+  if (options.correction == Correction::kIndex) displaced.put(home, id, slot);
+  if (desks != nullptr) desks->put(home, id, slot);
+}
+
+std::optional<std::uint32_t> HeapCore::displaced_slot(const ThreadRecord& asker, ObjectPtr object) const {
+  if (options.correction == Correction::kIndex) return displaced.find(object.home(), object.id());
+  if (desks != nullptr) return desks->find(asker.index, object.home(), object.id());
+  return std::nullopt;
+}
+
 void HeapCore::forget_alien(HeaderWord word) {
   if (options.correction == Correction::kIndex) displaced.erase(word.home(), word.id());
+  if (desks != nullptr) desks->erase(word.home(), word.id());
   table->one_gone(word.home());
 }
 

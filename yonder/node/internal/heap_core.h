@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "yonder/node/block_table.h"
@@ -18,6 +19,7 @@
 #include "yonder/node/internal/displaced_index.h"
 #include "yonder/node/internal/frame.h"
 #include "yonder/node/internal/node_record.h"
+#include "yonder/node/internal/owner_desks.h"
 #include "yonder/node/internal/reclaimer.h"
 #include "yonder/node/internal/thread_registry.h"
 #include "yonder/node/internal/write_journal.h"
@@ -68,7 +70,8 @@ struct HeapCore {
   std::atomic<Frame*>* const map;
   ThreadRegistry threads;
   Reclaimer reclaimer;
-  DisplacedIndex displaced;
+  DisplacedIndex displaced;                        // Empty unless Correction::kIndex.
+  const std::unique_ptr<OwnerDesks> desks;         // Null unless Correction::kOwner.
   std::vector<std::unique_ptr<ClassPool>> pools;   // Per class.
   std::unique_ptr<Compactor> compactor;            // Set once, by the heap.
   std::atomic<std::uint64_t> frame_footprints{0};  // Of the frames in the map; a statistic.
@@ -115,6 +118,10 @@ struct HeapCore {
   // ids in use.
   std::uint64_t metadata_bytes() const;
 
+  // An object is about to be in another slot than its pointers say.
+  void note_displaced(BlockId home, ObjectId id, std::uint32_t slot);
+  // The slot of a displaced object, as far as the strategy of correction knows it.
+  std::optional<std::uint32_t> displaced_slot(const ThreadRecord& asker, ObjectPtr object) const;
   // An object that had left its birth frame is gone, or has a new home.
   void forget_alien(HeaderWord word);
 };

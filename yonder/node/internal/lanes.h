@@ -6,6 +6,8 @@
 // lane, which is nearly always free (and warm in that poller's cache); the others
 // stand in when two connections of different pollers share a favourite.
 //
+// Who takes a lane answers what others asked it: Correction::kOwner.
+//
 // Invariant: as many lanes as threads that run handlers, each of which holds at
 // most one at a time; so somebody who looks at all of them finds one.
 //
@@ -59,8 +61,10 @@ class Lanes {
   Lease take(std::uint64_t favourite) {
     for (std::size_t i = favourite % lanes_.size();; i = i + 1 == lanes_.size() ? 0 : i + 1) {
       Lane& lane = *lanes_[i];
-      if (!lane.busy.exchange(true, std::memory_order_acquire)) [[likely]]
+      if (!lane.busy.exchange(true, std::memory_order_acquire)) [[likely]] {
+        lane.thread.answer_others();
         return Lease(lane.thread, lane.busy);
+      }
       sync::cpu_pause();
     }
   }

@@ -21,12 +21,10 @@ bool look(const HeapCore& core, Frame& frame, std::uint32_t slot, ObjectPtr obje
   return true;
 }
 
-bool search(const HeapCore& core, Frame& frame, ObjectPtr object, Place& place) {
+bool search(const HeapCore& core, const ThreadRecord& asker, Frame& frame, ObjectPtr object, Place& place) {
   if (object.slot() < frame.slots() && look(core, frame, object.slot(), object, place)) return true;
-  if (core.options.correction == Correction::kIndex) {
-    const auto slot = core.displaced.find(object.home(), object.id());
-    if (slot && *slot < frame.slots() && look(core, frame, *slot, object, place)) return true;
-  }
+  const auto slot_known = core.displaced_slot(asker, object);
+  if (slot_known && *slot_known < frame.slots() && look(core, frame, *slot_known, object, place)) return true;
   // From the hint on, in a circle: a displaced object is put into the next free slot. L2
   const std::uint32_t start = object.slot() < frame.slots() ? object.slot() : 0;
   for (std::uint32_t slot = start; slot < frame.slots(); ++slot) {
@@ -52,14 +50,14 @@ Result<void> check_pointer(const HeapCore& core, ObjectPtr object) {
   return {};
 }
 
-Result<Place> locate(const HeapCore& core, ObjectPtr object) {
+Result<Place> locate(const HeapCore& core, const ThreadRecord& asker, ObjectPtr object) {
   // Every repetition follows a switch of the block, and a section meets few.
   for (;;) {
     const BlockEntry entry = core.table->lookup(object.home());
     if (!entry.valid() || entry.size_class() != object.size_class()) return no_such_object();
     Frame* frame = core.frame_at(entry.frame());
     Place place;
-    if (frame != nullptr && search(core, *frame, object, place)) {
+    if (frame != nullptr && search(core, asker, *frame, object, place)) {
       if (object.size_class() == kSpanClass && object.size() > core.layout_of(*place.frame).capacity()) {
         return no_such_object();
       }

@@ -3,7 +3,8 @@
 //
 // The table says in which frame the home block is; the pointer's slot is tried
 // first. If another object is there, the object was displaced: its new slot is
-// found in the headers of the frame (or in the index of displaced objects).
+// found in the headers of the frame; or in the index of displaced objects, or with its
+// block's owner, and then in the headers if they do not know it.
 //
 // While the block is being moved its objects are in two frames: those that have
 // left are found through the *moved* words they left behind. That is safe because
@@ -76,7 +77,7 @@ inline bool try_lock_at_hint(const HeapCore& core, ObjectPtr object, Place& plac
   return true;
 }
 
-// kNoSuchObject. Requires check_pointer().
-Result<Place> locate(const HeapCore& core, ObjectPtr object);
+// On behalf of thread `asker`. kNoSuchObject. Requires check_pointer().
+Result<Place> locate(const HeapCore& core, const ThreadRecord& asker, ObjectPtr object);
 
 }  // namespace yonder::node::internal

@@ -41,6 +41,16 @@ Result<NodeMetrics> NodeMetrics::create(telemetry::Registry& registry) {
   YONDER_TRY(objects, gauge("yonder_node_compaction_objects_moved", "Objects moved by compaction so far."));
   YONDER_TRY(freed,
              gauge("yonder_node_compaction_freed_bytes", "Memory freed by compaction so far.", Unit::kBytes));
+  YONDER_TRY(corrections,
+             gauge("yonder_node_corrections", "Operations so far that found their object elsewhere."));
+  const auto questions = [&](const char* answered) {
+    return registry.gauge({.name = "yonder_node_owner_questions",
+                           .help = "Questions so far to the owners of blocks, by who answered them.",
+                           .labels = {{"answered_by", answered}}});
+  };
+  YONDER_TRY(of_others, questions("other"));
+  YONDER_TRY(of_itself, questions("asker"));
+  YONDER_TRY(in_vain, questions("nobody"));
   return NodeMetrics{.alloc = alloc,
                      .free = free,
                      .read = read,
@@ -60,7 +70,11 @@ Result<NodeMetrics> NodeMetrics::create(telemetry::Registry& registry) {
                      .compaction_runs = runs,
                      .compaction_slices = slices,
                      .compaction_objects = objects,
-                     .compaction_freed_bytes = freed};
+                     .compaction_freed_bytes = freed,
+                     .corrections = corrections,
+                     .asked_of_others = of_others,
+                     .asked_of_itself = of_itself,
+                     .asked_in_vain = in_vain};
 }
 
 }  // namespace yonder::node::internal

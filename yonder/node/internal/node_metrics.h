@@ -35,6 +35,11 @@ struct NodeMetrics {
   telemetry::Gauge compaction_slices;
   telemetry::Gauge compaction_objects;
   telemetry::Gauge compaction_freed_bytes;
+  telemetry::Gauge corrections;
+  // Correction::kOwner: questions by who answered them.
+  telemetry::Gauge asked_of_others;
+  telemetry::Gauge asked_of_itself;
+  telemetry::Gauge asked_in_vain;
 
   // Errors of Registry.
   static Result<NodeMetrics> create(telemetry::Registry& registry);

@@ -142,6 +142,7 @@ struct alignas(sync::kNoSharingBytes) ThreadRecord {
   std::atomic<std::uint64_t> activity{0};
   bool asymmetric = false;  // Set once: whether the light fence may be light.
   bool registered = false;  // Under the registry's mutex.
+  std::uint32_t index = 0;  // In the registry; constant.
 
   // The thread's.
   Prng random{0};

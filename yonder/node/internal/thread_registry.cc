@@ -24,7 +24,9 @@ ThreadRegistry::ThreadRegistry(const Options& options)
   // Without the system call (old kernel, filter) threads fence themselves.
   if (auto membarrier = os::Membarrier::create(os::Membarrier::Scope::kPrivate)) membarrier_ = *membarrier;
   Prng random(options.seed);
+  std::uint32_t index = 0;
   for (ThreadRecord& record : std::span(records_.get(), max_threads_)) {
+    record.index = index++;
     record.asymmetric = membarrier_.has_value();
     record.random = random.split();
     record.bins = make_bins(*options.classes);
