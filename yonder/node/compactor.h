@@ -129,6 +129,9 @@ class Compactor {
   // compact() for the classes that are due. Returns the bytes of frames freed.
   std::uint64_t run_due();
   bool is_due(std::uint8_t size_class) const;
+  // Bytes of frames beyond those that the live objects would fill: the most that
+  // compaction could free.
+  std::uint64_t waste_bytes(std::uint8_t size_class) const;
   // For a heap at its limit: true if memory was freed, or another thread is at it.
   bool relieve();
   // Ends a run that is under way between two slices: its frames go back. kBusy if
@@ -150,8 +153,6 @@ class Compactor {
   class Leader;
 
   std::uint64_t live_objects(std::uint8_t size_class) const;
-  // Bytes of frames beyond those that the live objects would fill.
-  std::uint64_t waste_bytes(std::uint8_t size_class) const;
   std::uint64_t compact_while(std::uint8_t size_class, const std::atomic<bool>* stopping);
   void background(Duration interval);
   void add_to_counters(const CompactionCounters& part);

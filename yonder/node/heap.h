@@ -161,7 +161,14 @@ class HeapThread {
   Result<ObjectPtr> alloc(std::uint32_t bytes) {
     if (const ObjectPtr object = alloc_from_bin(bytes)) [[likely]]
       return object;
-    return alloc_elsewhere(bytes);
+    return alloc_elsewhere(bytes, AtLimit::kRelieve);
+  }
+
+  // The same without relief: kOutOfMemory at once at the limit.
+  Result<ObjectPtr> try_alloc(std::uint32_t bytes) {
+    if (const ObjectPtr object = alloc_from_bin(bytes)) [[likely]]
+      return object;
+    return alloc_elsewhere(bytes, AtLimit::kFail);
   }
 
   // All functions below: G2's errors, and kDeadlineExceeded if another thread held
@@ -196,14 +203,17 @@ class HeapThread {
   friend class Heap;
   HeapThread(internal::HeapCore& core, internal::ThreadRecord& record) : core_(&core), record_(&record) {}
 
+  enum class AtLimit : std::uint8_t { kRelieve, kFail };
+
   ObjectPtr alloc_from_bin(std::uint32_t bytes);
-  Result<ObjectPtr> alloc_elsewhere(std::uint32_t bytes);
-  Result<ObjectPtr> alloc_from_pool(std::uint8_t size_class, std::uint32_t bytes);
-  Result<ObjectPtr> alloc_span(std::uint32_t bytes);
+  Result<ObjectPtr> alloc_elsewhere(std::uint32_t bytes, AtLimit at_limit);
+  Result<ObjectPtr> alloc_from_pool(std::uint8_t size_class, std::uint32_t bytes, AtLimit at_limit);
+  Result<ObjectPtr> alloc_span(std::uint32_t bytes, AtLimit at_limit);
   void free_span(FrameId frame);
   bool free_at_hint(ObjectPtr object);
   Result<void> free_elsewhere(ObjectPtr object);
-  bool relieve();
+  // True: something was freed, and it is worth trying again, for the `relief`th time.
+  bool relieve(AtLimit at_limit, int relief);
   Result<ObjectVersion> read_elsewhere(ObjectPtr& object, std::span<std::byte> out);
   Result<ObjectVersion> read_large(ObjectPtr& object, std::span<std::byte> out);
   Result<ObjectVersion> write_object(ObjectPtr& object, const ObjectVersion* expected,

@@ -61,30 +61,31 @@ ObjectPtr HeapThread::alloc_from_bin(std::uint32_t bytes) {
   return core_->place(slot, size_class, bytes, record.random);
 }
 
-Result<ObjectPtr> HeapThread::alloc_elsewhere(std::uint32_t bytes) {
+Result<ObjectPtr> HeapThread::alloc_elsewhere(std::uint32_t bytes, AtLimit at_limit) {
   if (bytes == 0 || bytes > kMaxObjectBytes) {
     return fail(ErrorCode::kInvalidArgument, "allocate an object of this size", bytes);
   }
   const std::uint8_t size_class = core_->classes.class_for(bytes);
-  return size_class == kSpanClass ? alloc_span(bytes) : alloc_from_pool(size_class, bytes);
+  return size_class == kSpanClass ? alloc_span(bytes, at_limit)
+                                  : alloc_from_pool(size_class, bytes, at_limit);
 }
 
-Result<ObjectPtr> HeapThread::alloc_from_pool(std::uint8_t size_class, std::uint32_t bytes) {
+Result<ObjectPtr> HeapThread::alloc_from_pool(std::uint8_t size_class, std::uint32_t bytes,
+                                              AtLimit at_limit) {
   Bin& bin = record_->bin(size_class);
   for (int relief = 0;; ++relief) {
     auto object = core_->pools[size_class]->allocate(*record_, bin, bytes);
     if (object) bin.allocated.add(1);
-    if (object || object.error() != ErrorCode::kOutOfMemory || relief == kReliefs || !relieve())
-      return object;
+    if (object || object.error() != ErrorCode::kOutOfMemory || !relieve(at_limit, relief)) return object;
   }
 }
 
-Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes) {
+Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes, AtLimit at_limit) {
   const SizeClass shape =
       internal::span_shape(static_cast<std::uint32_t>(core_->classes.span_bytes_for(bytes)));
   Result<Frame*> frame = core_->make_frame(kSpanClass, shape);
   for (int relief = 0; !frame; ++relief) {
-    if (frame.error() != ErrorCode::kOutOfMemory || relief == kReliefs || !relieve()) {
+    if (frame.error() != ErrorCode::kOutOfMemory || !relieve(at_limit, relief)) {
       return std::unexpected(frame.error());
     }
     frame = core_->make_frame(kSpanClass, shape);
@@ -98,7 +99,8 @@ Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes) {
   return core_->place(FreeSlot::of(**frame, 0), kSpanClass, bytes, record_->random);
 }
 
-bool HeapThread::relieve() {
+bool HeapThread::relieve(AtLimit at_limit, int relief) {
+  if (at_limit == AtLimit::kFail || relief == kReliefs) return false;
   for (const auto& pool : core_->pools) pool->trim();
   // Retired frames count as used until slow readers have left them.
   if (const std::uint64_t before = core_->reclaimer.waiting_bytes(); before != 0) {

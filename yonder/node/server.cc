@@ -10,6 +10,7 @@
 #include "yonder/node/internal/nic_views.h"
 #include "yonder/node/internal/node_metrics.h"
 #include "yonder/node/internal/port.h"
+#include "yonder/node/internal/shortage.h"
 #include "yonder/node/keeper.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/telemetry/counters.h"
@@ -19,6 +20,7 @@ namespace yonder::node {
 using internal::Lanes;
 using internal::NodeMetrics;
 using internal::Port;
+using internal::Shortage;
 
 namespace {
 
@@ -92,6 +94,7 @@ Server::~Server() {
   (void)stop(deadline);
   for (const auto& port : ports_) port->close();
   if (extents_ != nullptr) extents_->close();
+  shortage_.reset();
   lanes_.reset();
   heap_.reset();
 }
@@ -108,6 +111,7 @@ Result<void> Server::open_heap() {
   }
   HeapOptions heap = options_.heap;
   heap.owners = static_cast<std::uint32_t>(lane_count());
+  ++heap.max_threads;  // The spare lane.
   if (heap.remap == Remap::kMmap) {
     views_ = std::make_unique<internal::AllNicViews>();
     for (const auto& port : ports_) {
@@ -139,7 +143,11 @@ Result<void> Server::open_heap() {
 Result<void> Server::open_ports() {
   YONDER_TRY(lanes, Lanes::create(*heap_, lane_count()));
   lanes_ = std::move(lanes);
-  for (const auto& port : ports_) YONDER_TRY_VOID(port->open(*heap_, *lanes_));
+  shortage_ = std::make_unique<Shortage>(*heap_, options_.ports[0].fabric->clock(),
+                                         Shortage::Options{.max_calls = options_.max_waiting,
+                                                           .on_shortage = options_.heap.on_shortage,
+                                                           .on_park = [this] { wake_housekeeper(); }});
+  for (const auto& port : ports_) YONDER_TRY_VOID(port->open(*heap_, *lanes_, *shortage_));
   return {};
 }
 
@@ -194,19 +202,44 @@ void Server::keep_house() {
   // The machine's clock: a condition knows no other, and there are no threads in
   // virtual time.
   const os::SteadyClock clock;
+  Deadline untidy = Deadline::after(clock, compaction_policy().interval);
   while (!stopping_.load(std::memory_order_acquire)) {
     const CompactionPolicy policy = compaction_policy();
-    const bool more = compact_some(policy);
-    if (!more) {
-      heap_->reclaim();
-      for (const auto& port : ports_) port->stages().expire();
-      refresh_keeper();
-      publish_gauges();
+    // Those who wait for memory come first. They pause for as long as a slice takes, so
+    // that who serves has at least half of a processor that they share.
+    const bool is_short = shortage_->size() != 0;
+    if (is_short) shortage_->step(policy.slice);
+    const bool more = is_short || compact_some(policy);
+    if (!more || untidy.passed(clock.now())) {
+      tidy();
+      untidy = Deadline::after(clock, policy.interval);
     }
-    const Deadline next = Deadline::after(clock, more ? policy.pause : policy.interval);
+    const Duration pause = is_short ? policy.slice.time : more ? policy.pause : policy.interval;
+    const Deadline next = Deadline::after(clock, pause);
     sync::LockGuard lock(mutex_);
-    if (!stopping_.load(std::memory_order_acquire)) (void)wakes_.wait(lock, next);
+    const bool has_time = is_short || shortage_->size() == 0;
+    if (has_time && !stopping_.load(std::memory_order_acquire)) (void)wakes_.wait(lock, next);
   }
+}
+
+void Server::tidy() {
+  heap_->reclaim();
+  for (const auto& port : ports_) port->stages().expire();
+  refresh_keeper();
+  publish_gauges();
+}
+
+void Server::wake_housekeeper() {
+  if (options_.pollers != 0) {
+    // Under the mutex: it has not looked yet, or it sleeps.
+    sync::LockGuard lock(mutex_);
+    wakes_.notify_all();
+    return;
+  }
+  // A driven server has nobody to hand it to, and what handlers do takes no virtual
+  // time. Far more steps than a heap needs; who is left waits for compact_driven().
+  constexpr int kSteps = 1 << 20;
+  for (int i = 0; i < kSteps && shortage_->size() != 0; ++i) shortage_->step(compaction_policy().slice);
 }
 
 void Server::refresh_keeper() {
@@ -224,12 +257,9 @@ void Server::refresh_keeper() {
 fabric::Task<void> Server::compact_driven(fabric::Scheduler& scheduler) {
   while (!stopping_.load(std::memory_order_acquire)) {
     const CompactionPolicy policy = compaction_policy();
+    if (shortage_->size() != 0) shortage_->step(policy.slice);
     const bool more = compact_some(policy);
-    if (!more) {
-      heap_->reclaim();
-      for (const auto& port : ports_) port->stages().expire();
-      publish_gauges();
-    }
+    if (!more) tidy();
     co_await scheduler.sleep_for(more ? policy.pause : policy.interval);
   }
 }
@@ -259,6 +289,7 @@ NodeStats Server::stats() const {
   out.heap = heap_->stats();
   out.compaction = heap_->compactor().counters();
   out.kept = is_kept_;
+  out.waiting = shortage_->size();
   out.extent_bytes = extents_->bytes();
   for (const auto& port : ports_) {
     const rpc::ServerStats served = port->server().stats();
@@ -283,6 +314,7 @@ void Server::publish_gauges() const {
   set(metrics_->blocks, now.heap.blocks);
   set(metrics_->connections, now.connections);
   set(metrics_->staged_bytes, now.staged_bytes);
+  set(metrics_->waiting, now.waiting);
   set(metrics_->extent_bytes, now.extent_bytes);
   set(metrics_->compaction_runs, now.compaction.runs);
   set(metrics_->compaction_slices, now.compaction.slices);
@@ -311,6 +343,7 @@ Result<void> Server::stop(Deadline deadline) {
   begin_stop();
   sync::LockGuard lock(stop_mutex_);
   if (housekeeper_.joinable()) housekeeper_.join();
+  if (shortage_ != nullptr) shortage_->close();
   Result<void> result;
   for (const auto& port : ports_) {
     if (!port->is_open()) continue;

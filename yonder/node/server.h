@@ -61,6 +61,7 @@ namespace internal {
 class AllNicViews;
 class Lanes;
 class Port;
+class Shortage;
 struct NodeMetrics;
 }  // namespace internal
 
@@ -91,9 +92,13 @@ struct NodeOptions {
   NicMapping mapping = NicMapping::kAuto;  // If heap.remap is kMmap.
   CompactionPolicy compaction;
   ExtentLimits extents;
-  std::uint32_t pollers = 1;                                  // threads per port; 0: driven
-  std::uint32_t max_data = 16 * 1024;                         // bytes of objects in one message
-  std::uint32_t max_connections = 1024;                       // per port
+  std::uint32_t pollers = 1;             // threads per port; 0: driven
+  std::uint32_t max_data = 16 * 1024;    // bytes of objects in one message
+  std::uint32_t max_connections = 1024;  // per port
+  // Allocations that wait for memory at the limit, of all ports; beyond it kOverloaded.
+  // A share of the requests that a poller can have under way (512), so that those that
+  // need no memory have room.
+  std::uint32_t max_waiting = 128;
   std::uint64_t max_staged_bytes = std::uint64_t{256} << 20;  // of large objects under way, per port
   Duration stage_timeout = std::chrono::seconds(10);
   Duration stop_timeout = std::chrono::seconds(5);  // of the destructor
@@ -108,7 +113,8 @@ struct NodeStats {
   std::uint64_t connections = 0;
   std::uint64_t staged_bytes = 0;
   std::uint64_t extent_bytes = 0;
-  bool kept = false;  // Somebody would have the memory if this process ended, as far as it knows.
+  std::uint64_t waiting = 0;  // Allocations, for memory.
+  bool kept = false;          // Somebody would have the memory if this process ended, as far as it knows.
 };
 
 class Server {
@@ -152,6 +158,10 @@ class Server {
   // One for each thread that runs handlers.
   std::size_t lane_count() const;
   void keep_house();
+  // What is done now and then.
+  void tidy();
+  // Something waits for memory.
+  void wake_housekeeper();
   // Hands the memory over again if the keeper was restarted.
   void refresh_keeper();
   // One slice of a class that is due. True: there is more to do soon.
@@ -169,6 +179,7 @@ class Server {
   std::unique_ptr<internal::AllNicViews> views_;
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<internal::Lanes> lanes_;
+  std::unique_ptr<internal::Shortage> shortage_;
 
   std::atomic<bool> stopping_{false};
   std::atomic<bool> is_kept_{false};  // Set by the housekeeper.

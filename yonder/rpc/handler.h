@@ -75,6 +75,8 @@ class RawResponder {
   // Where the answer's payload may be written, before respond(). As large as the
   // server's and the client's bound allow.
   std::span<std::byte> payload() const;
+  // Whether the client is gone, as far as the server knows: nobody would get the answer.
+  bool is_abandoned() const;
   // Answers with the first `bytes` of payload().
   void respond(std::size_t bytes) &&;
   // Answers with an error. Requires code != kOk.
@@ -95,6 +97,7 @@ class Responder {
     bytes ? std::move(raw_).respond(*bytes) : std::move(raw_).refuse(ErrorCode::kMessageTooLong);
   }
   void refuse(ErrorCode code) && { std::move(raw_).refuse(code); }
+  bool is_abandoned() const { return raw_.is_abandoned(); }
   void finish(const Result<typename M::Response>& result) && {
     result ? std::move(*this).respond(*result) : std::move(*this).refuse(result.error().code());
   }

@@ -195,7 +195,7 @@ void Poller::adopt(std::unique_ptr<fabric::Endpoint> endpoint) {
 
 void Poller::close(Connection& connection) {
   if (staged_for_ == &connection) flush();
-  connection.closed = true;
+  connection.closed.store(true, std::memory_order_relaxed);
   connection.endpoint->close();
   bump(connections_closed_);
   connection_count_.store(connection_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 
 #include "yonder/base/check.h"
 #include "yonder/base/log.h"
+#include "yonder/rpc/internal/connection.h"
 #include "yonder/rpc/internal/poller.h"
 #include "yonder/rpc/internal/server_core.h"
 #include "yonder/rpc/wire.h"
@@ -54,6 +55,11 @@ RawResponder::~RawResponder() {
 }
 
 std::span<std::byte> RawResponder::payload() const { return exchange_->payload(); }
+
+bool RawResponder::is_abandoned() const {
+  // relaxed: who does not see it yet answers for nothing, as if it had asked earlier.
+  return exchange_->connection->closed.load(std::memory_order_relaxed);
+}
 
 void RawResponder::respond(std::size_t bytes) && {
   YONDER_CHECK(bytes <= exchange_->payload_limit, "an answer is written into payload()");

@@ -63,4 +63,7 @@ class ObjectSuite : public ::testing::TestWithParam<Provider> {
   std::unique_ptr<node::Server> server_;
 };
 
+// The same for what takes a node with threads of its own.
+class ThreadedSuite : public ObjectSuite {};
+
 }  // namespace yonder::client::suite

@@ -7,6 +7,9 @@ namespace {
 
 std::unique_ptr<Place> tcp() { return std::make_unique<fabric::testbed::TcpPlace>(); }
 
+INSTANTIATE_TEST_SUITE_P(Tcp, ThreadedSuite,
+                         ::testing::Values(Provider{"checksum", tcp, node::Validator::kChecksum}),
+                         provider_name);
 INSTANTIATE_TEST_SUITE_P(Tcp, ObjectSuite,
                          ::testing::Values(Provider{"checksum", tcp, node::Validator::kChecksum},
                                            Provider{"reread", tcp, node::Validator::kReread},

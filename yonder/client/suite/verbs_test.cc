@@ -28,6 +28,9 @@ class VerbsPlace final : public Place {
 
 std::unique_ptr<Place> verbs() { return std::make_unique<VerbsPlace>(); }
 
+INSTANTIATE_TEST_SUITE_P(Verbs, ThreadedSuite,
+                         ::testing::Values(Provider{"checksum", verbs, node::Validator::kChecksum}),
+                         provider_name);
 INSTANTIATE_TEST_SUITE_P(Verbs, ObjectSuite,
                          ::testing::Values(Provider{"checksum", verbs, node::Validator::kChecksum},
                                            // What every device can do, Soft-RoCE included.

@@ -8,8 +8,10 @@
 //
 // Who takes a lane answers what others asked it: Correction::kOwner.
 //
-// Invariant: as many lanes as threads that run handlers, each of which holds at
-// most one at a time; so somebody who looks at all of them finds one.
+// Invariant: as many lanes as threads that run handlers, and a spare one for the
+// housekeeper, who answers for handlers that could not wait; each of these holds at most
+// one at a time, so somebody who looks at all of them finds one. The spare lane is
+// nobody's favourite: what lies in it would be found by nobody.
 //
 // Concurrency: take() from any thread; a Lease by its thread.
 // Lifetime: leases end before the lanes, the lanes before their heap.
@@ -30,10 +32,11 @@ namespace yonder::node::internal {
 
 class Lanes {
  public:
-  // Requires count > 0. Errors of Heap::register_thread().
+  // `count` of them and the spare one. Requires count > 0. Errors of
+  // Heap::register_thread().
   static Result<std::unique_ptr<Lanes>> create(Heap& heap, std::size_t count) {
     auto lanes = std::unique_ptr<Lanes>(new Lanes);
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < count + 1; ++i) {
       YONDER_TRY(thread, heap.register_thread());
       lanes->lanes_.push_back(std::make_unique<Lane>(std::move(thread)));
     }
@@ -59,7 +62,7 @@ class Lanes {
 
   // `favourite` is any number that a thread's requests have in common.
   Lease take(std::uint64_t favourite) {
-    for (std::size_t i = favourite % lanes_.size();; i = i + 1 == lanes_.size() ? 0 : i + 1) {
+    for (std::size_t i = favourite % (lanes_.size() - 1);; i = i + 1 == lanes_.size() ? 0 : i + 1) {
       Lane& lane = *lanes_[i];
       if (!lane.busy.exchange(true, std::memory_order_acquire)) [[likely]] {
         lane.thread.answer_others();

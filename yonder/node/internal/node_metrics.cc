@@ -36,6 +36,7 @@ Result<NodeMetrics> NodeMetrics::create(telemetry::Registry& registry) {
   YONDER_TRY(connections, gauge("yonder_node_connections", "Clients that are connected."));
   YONDER_TRY(extents, gauge("yonder_node_extent_bytes", "Bytes of all extents.", Unit::kBytes));
   YONDER_TRY(staged, gauge("yonder_node_staged_bytes", "Bytes of large objects on their way.", Unit::kBytes));
+  YONDER_TRY(waiting, gauge("yonder_node_waiting_allocations", "Allocations that wait for memory."));
   YONDER_TRY(runs, gauge("yonder_node_compaction_runs", "Compaction runs so far."));
   YONDER_TRY(slices, gauge("yonder_node_compaction_slices", "Compaction slices so far."));
   YONDER_TRY(objects, gauge("yonder_node_compaction_objects_moved", "Objects moved by compaction so far."));
@@ -66,6 +67,7 @@ Result<NodeMetrics> NodeMetrics::create(telemetry::Registry& registry) {
                      .blocks = blocks,
                      .connections = connections,
                      .staged_bytes = staged,
+                     .waiting = waiting,
                      .extent_bytes = extents,
                      .compaction_runs = runs,
                      .compaction_slices = slices,

@@ -30,6 +30,7 @@ struct NodeMetrics {
   telemetry::Gauge blocks;
   telemetry::Gauge connections;
   telemetry::Gauge staged_bytes;
+  telemetry::Gauge waiting;
   telemetry::Gauge extent_bytes;
   telemetry::Gauge compaction_runs;
   telemetry::Gauge compaction_slices;

@@ -42,9 +42,10 @@ void Port::drop_last_superblock() {
   superblocks_.pop_back();
 }
 
-Result<void> Port::open(Heap& heap, Lanes& lanes) {
+Result<void> Port::open(Heap& heap, Lanes& lanes, Shortage& shortage) {
   heap_ = &heap;
   lanes_ = &lanes;
+  shortage_ = &shortage;
   const BlockTable& table = heap.blocks();
   YONDER_TRY(region, fabric_.register_memory({.memory = table.memory(),
                                               .rights = fabric::Rights::kRead,

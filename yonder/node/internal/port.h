@@ -23,6 +23,7 @@
 #include "yonder/node/internal/lanes.h"
 #include "yonder/node/internal/nic_views.h"
 #include "yonder/node/internal/node_metrics.h"
+#include "yonder/node/internal/shortage.h"
 #include "yonder/node/internal/stages.h"
 #include "yonder/node/protocol.h"
 #include "yonder/node/server.h"
@@ -44,7 +45,7 @@ class Port {
   Result<void> add_superblock(const Superblock& superblock);
   void drop_last_superblock();
   // Registers the block table and the views, listens, and serves.
-  Result<void> open(Heap& heap, Lanes& lanes);
+  Result<void> open(Heap& heap, Lanes& lanes, Shortage& shortage);
   // Ends serving and revokes the regions. Idempotent.
   void close();
 
@@ -64,6 +65,7 @@ class Port {
   protocol::NodeDescription describe(std::uint64_t first_superblock) const;
 
   // One operation each: what the method answers. Shared by requests and batches.
+  // alloc(): kOutOfMemory at the limit, at once.
   Result<protocol::PointerMessage> alloc(HeapThread& thread, const protocol::AllocRequest& request) const;
   Result<rpc::Empty> free(HeapThread& thread, const protocol::PointerMessage& request) const;
   Result<protocol::PointerMessage> find(HeapThread& thread, const protocol::PointerMessage& request) const;
@@ -75,9 +77,15 @@ class Port {
   // One item of a batch.
   Result<std::size_t> run_item(HeapThread& thread, protocol::Item kind, std::span<const std::byte> request,
                                std::span<std::byte> out) const;
-  // The whole batch; kBadRequest, kMessageTooLong (items before it are executed).
-  Result<std::size_t> run_batch(HeapThread& thread, std::span<const std::byte> request,
-                                std::span<std::byte> out) const;
+
+  // Calls that may find the node at its limit, and wait then (port_waiting.cc).
+  class AllocCall;
+  class BatchCall;
+  void answer_alloc(const rpc::Context& context, const protocol::AllocRequest& request,
+                    rpc::Responder<protocol::Alloc> responder);
+  void answer_batch(const rpc::Context& context, std::span<const std::byte> request,
+                    rpc::RawResponder responder);
+  void park(std::unique_ptr<WaitingCall> call, Deadline deadline);
 
   fabric::Fabric& fabric_;
   const PortOptions port_;
@@ -87,6 +95,7 @@ class Port {
   ExtentStore& extents_;
   Heap* heap_ = nullptr;
   Lanes* lanes_ = nullptr;
+  Shortage* shortage_ = nullptr;
   Stages stages_;
   fabric::Region table_;
   std::unique_ptr<NicViews> views_;  // Null: blocks are not remapped.

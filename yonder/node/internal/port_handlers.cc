@@ -35,10 +35,12 @@ void answer_raw(RawResponder responder, Make&& make) {
 // ---------------------------------------------------------------- operations
 
 Result<PointerMessage> Port::alloc(HeapThread& thread, const AllocRequest& request) const {
-  metrics_.alloc.add();
   if (request.bytes > kMaxObjectBytes) return fail(ErrorCode::kInvalidArgument, "allocate more than 64 MiB");
-  YONDER_TRY(object, thread.alloc(static_cast<std::uint32_t>(request.bytes)));
-  return PointerMessage(object);
+  const auto object = thread.try_alloc(static_cast<std::uint32_t>(request.bytes));
+  // One that finds no memory will be tried again, and is counted when it is answered.
+  if (object || object.error() != ErrorCode::kOutOfMemory) metrics_.alloc.add();
+  if (!object) return std::unexpected(object.error());
+  return PointerMessage(*object);
 }
 
 Result<rpc::Empty> Port::free(HeapThread& thread, const PointerMessage& request) const {
@@ -125,28 +127,6 @@ Result<std::size_t> Port::run_item(HeapThread& thread, Item kind, std::span<cons
   return fail(ErrorCode::kBadRequest, "kind of a batch's item", static_cast<std::int64_t>(kind));
 }
 
-Result<std::size_t> Port::run_batch(HeapThread& thread, std::span<const std::byte> request,
-                                    std::span<std::byte> out) const {
-  std::size_t done = 0;
-  while (!request.empty()) {
-    ItemHead head;
-    if (request.size() < sizeof head) return fail(ErrorCode::kBadRequest, "batch");
-    std::memcpy(&head, request.data(), sizeof head);
-    request = request.subspan(sizeof head);
-    if (head.bytes > request.size()) return fail(ErrorCode::kBadRequest, "batch");
-    if (out.size() - done < sizeof head) return fail(ErrorCode::kMessageTooLong, "answers of a batch");
-    const auto length = run_item(thread, static_cast<Item>(head.kind), request.first(head.bytes),
-                                 out.subspan(done + sizeof head));
-    request = request.subspan(head.bytes);
-    if (!length) metrics_.failed.add();
-    const ItemHead answer{.kind = static_cast<std::uint32_t>(length ? ErrorCode::kOk : length.error().code()),
-                          .bytes = length ? static_cast<std::uint32_t>(*length) : 0};
-    std::memcpy(out.data() + done, &answer, sizeof answer);
-    done += sizeof answer + answer.bytes;
-  }
-  return done;
-}
-
 // ---------------------------------------------------------------- registration
 
 void Port::add_handlers() {
@@ -164,9 +144,10 @@ void Port::add_object_handlers() {
     if (!result) metrics_.failed.add();
     return result;
   };
-  server_->handle<protocol::Alloc>([this, counted](const Context& context, const AllocRequest& request) {
-    return counted(alloc(*lanes_->take(context.connection.value()), request));
-  });
+  server_->handle<protocol::Alloc>(
+      [this](const Context& context, const AllocRequest& request, rpc::Responder<protocol::Alloc> responder) {
+        answer_alloc(context, request, std::move(responder));
+      });
   server_->handle<protocol::Free>([this, counted](const Context& context, const PointerMessage& request) {
     return counted(free(*lanes_->take(context.connection.value()), request));
   });
@@ -188,12 +169,9 @@ void Port::add_object_handlers() {
           return counted(read(*lanes_->take(context.connection.value()), request, out));
         });
       });
-  server_->handle_raw(protocol::kBatch, [this](const Context& context, std::span<const std::byte> bytes,
-                                               RawResponder responder) {
-    answer_raw(std::move(responder), [&](std::span<std::byte> out) {
-      return run_batch(*lanes_->take(context.connection.value()), bytes, out);
-    });
-  });
+  server_->handle_raw(protocol::kBatch,
+                      [this](const Context& context, std::span<const std::byte> bytes,
+                             RawResponder responder) { answer_batch(context, bytes, std::move(responder)); });
 }
 
 void Port::add_stage_handlers() {

@@ -1,9 +1,11 @@
 #pragma once
 // A client as its poller sees it, and the table that finds it.
 //
-// Concurrency: the poller's thread. Lifetime: a connection that is closed leaves
-// the table at once and is freed when no exchange refers to it any more.
+// Concurrency: the poller's thread, but for what says otherwise. Lifetime: a connection
+// that is closed leaves the table at once and is freed when no exchange refers to it any
+// more.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -30,7 +32,7 @@ struct Connection {
   std::uint32_t exchanges = 0;  // Taken from the pool for it, answered or not.
   std::uint32_t sends_since_signal = 0;
   TenantId tenant{0};
-  bool closed = false;
+  std::atomic<bool> closed{false};  // Set by the poller; also read by who holds a responder.
   bool goodbye_sent = false;
   // At most one per credit: each is the answer to a request that took one.
   std::vector<Unsent> unsent;

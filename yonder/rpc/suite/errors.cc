@@ -181,11 +181,15 @@ TEST_P(RpcSuite, ClosingAClientCancelsItsCalls) {
   const auto call = [&]() -> fabric::Task<void> { answer = co_await client->call<Later>({}); };
   client.scheduler->spawn(call());
   ASSERT_TRUE(eventually([&] { return kept() == 1; }));
+  std::vector<Responder<Later>> responders = take_kept();
+  EXPECT_FALSE(responders[0].is_abandoned());
   client->close();
   EXPECT_EQ(answer.error(), ErrorCode::kCancelled);
   EXPECT_EQ(client->call<Echo>({}).wait().error(), ErrorCode::kClosed);
+  // Who keeps it can know. (A driven server looks when it is driven.)
+  EXPECT_TRUE(is_driven() || eventually([&] { return responders[0].is_abandoned(); }));
   // The answer to a client that is gone goes nowhere, and hurts nobody.
-  std::move(take_kept()[0]).respond({});
+  std::move(responders[0]).respond({});
   auto other = connect();
   expect_alive(*other.client);
 }
