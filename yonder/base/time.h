@@ -59,6 +59,11 @@ class Deadline {
   constexpr Instant instant() const { return Instant::from_ns(ns_); }
   constexpr bool passed(Instant now) const { return ns_ != 0 && now.ns() >= ns_; }
   constexpr Deadline or_default(Deadline other) const { return is_default() ? other : *this; }
+  // Whichever comes first; a default one never does.
+  static constexpr Deadline earlier(Deadline a, Deadline b) {
+    if (a.is_default() || b.is_default()) return a.or_default(b);
+    return a.ns_ < b.ns_ ? a : b;
+  }
 
   friend constexpr bool operator==(Deadline, Deadline) = default;
 

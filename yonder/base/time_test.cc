@@ -36,6 +36,10 @@ TEST(Deadline, DefaultNeverPassesAndYieldsToAnother) {
   const Deadline configured = Deadline::at(Instant::from_ns(50));
   EXPECT_EQ(none.or_default(configured), configured);
   EXPECT_EQ(configured.or_default(Deadline::never()), configured);
+  EXPECT_EQ(Deadline::earlier(configured, Deadline::never()), configured);
+  EXPECT_EQ(Deadline::earlier(Deadline::never(), configured), configured);
+  EXPECT_EQ(Deadline::earlier(none, configured), configured);
+  EXPECT_EQ(Deadline::earlier(configured, none), configured);
 }
 
 TEST(Deadline, PassesAtItsInstant) {

@@ -396,7 +396,9 @@ TEST_P(AdoptionTest, SurvivesAnyWordsInTableAndHeaders) {
       // Repairs may have changed more words than we did: go on with what is there now.
       continue;
     }
-    EXPECT_EQ(made.error(), ErrorCode::kCorrupt);
+    // Headers that speak of objects which are not there may ask for more than the limit.
+    EXPECT_TRUE(made.error() == ErrorCode::kCorrupt || made.error() == ErrorCode::kOutOfMemory)
+        << made.error();
     for (auto at = saved.rbegin(); at != saved.rend(); ++at) *at->first = at->second;
   }
   EXPECT_GT(adopted, 0) << "payload is anybody's";
