@@ -43,6 +43,7 @@ TEST_FOLDERS = {
     "rpc/suite": "rpc",
     "remote/suite": "remote",
     "client/suite": "client",
+    "structures/suite": "structures",
 }
 
 LIBRARY_KEYWORDS = {"SOURCES", "HEADERS", "PRIVATE_HEADERS", "USES", "LIBS", "PRIVATE_LIBS", "TESTS", "TEST_USES"}

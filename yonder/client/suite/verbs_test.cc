@@ -1,32 +1,13 @@
 // The object API on a real RDMA device (in tests: Soft-RoCE in a guest).
-#include "yonder/fabric/verbs/verbs.h"
-
-#include "yonder/base/prng.h"
-#include "yonder/base/secure_random.h"
 #include "yonder/client/suite/bed.h"
-#include "yonder/fabric/verbs/device_test_support.h"
+#include "yonder/fabric/testbed/verbs_place.h"
 
 namespace yonder::client::suite {
 namespace {
 
 const fabric::verbs::RequireDevice kDevice;
 
-class VerbsPlace final : public Place {
- public:
-  fabric::Fabric& server_fabric() override { return *server_; }
-  fabric::Fabric& client_fabric() override { return *client_; }
-  std::string listen_address() override {
-    return "verbs://" + fabric::verbs::device_ip(*server_) + ":" +
-           std::to_string(20000 + ports_.below(40000));
-  }
-
- private:
-  std::unique_ptr<fabric::Fabric> server_ = fabric::verbs::open().value();
-  std::unique_ptr<fabric::Fabric> client_ = fabric::verbs::open().value();
-  Prng ports_{secure_random_u64().value_or(1)};
-};
-
-std::unique_ptr<Place> verbs() { return std::make_unique<VerbsPlace>(); }
+std::unique_ptr<Place> verbs() { return std::make_unique<fabric::testbed::VerbsPlace>(); }
 
 INSTANTIATE_TEST_SUITE_P(Verbs, ThreadedSuite,
                          ::testing::Values(Provider{"checksum", verbs, node::Validator::kChecksum}),

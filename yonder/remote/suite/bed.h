@@ -66,7 +66,8 @@ class RemoteSuite : public ::testing::TestWithParam<Provider> {
   bool is_virtual() const { return place_->client_fabric().capabilities().virtual_time; }
   // The target's memory as it is now: what all completed requests made of it.
   std::span<std::byte> memory() const { return memory_.bytes().first(kRegionBytes); }
-  RemoteAddress at(std::uint64_t offset) const { return region_.token().at(offset); }
+  fabric::RegionToken token() const { return region_.token(); }
+  RemoteAddress at(std::uint64_t offset) const { return token().at(offset); }
 
   std::unique_ptr<Place> place_;
 

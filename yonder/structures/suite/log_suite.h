@@ -1,0 +1,49 @@
+#pragma once
+// The fixture of the log's tests: a log at the start of the bed's memory.
+//
+// Concurrency: the test's thread. Lifetime: logs and readers go before the bed.
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yonder/remote/suite/bed.h"
+#include "yonder/structures/log.h"
+
+namespace yonder::structures::suite {
+
+inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+inline std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+class LogSuite : public remote::suite::RemoteSuite {
+ protected:
+  void make(const LogOptions& options) {
+    const auto made = Log::create(connect().port(), token(), options);
+    ASSERT_TRUE(made) << made.error();
+  }
+  std::unique_ptr<Log> open(remote::suite::Client& client) {
+    return Log::open(place_->client_fabric(), client.port(), token()).value();
+  }
+  std::unique_ptr<Log> open() { return open(connect()); }
+
+  const Clock& clock() const { return place_->client_fabric().clock(); }
+  Deadline within(Duration duration) const { return Deadline::after(clock(), duration); }
+
+  // Reads until `count` records came.
+  std::vector<std::string> read(LogReader& reader, std::size_t count) {
+    std::vector<std::string> out;
+    while (out.size() < count) {
+      const auto records = reader.next(within(std::chrono::seconds(10)));
+      EXPECT_TRUE(records) << records.error();
+      if (!records) break;
+      for (const LogRecord& record : *records) out.push_back(text_of(record.bytes));
+    }
+    return out;
+  }
+};
+
+}  // namespace yonder::structures::suite
