@@ -6,6 +6,7 @@
 #include "bench/fabric/fabric_bench.h"
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
+#include "bench/log/log_bench.h"
 #include "bench/objects/objects_bench.h"
 #include "bench/objects/ycsb_bench.h"
 
@@ -20,6 +21,7 @@ constexpr std::array kBenchmarks = {
               &run_fragmentation_bench},
     Benchmark{"traces", "the same under a real program's allocations (--trace FILE --threads T)",
               &run_traces_bench},
+    Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
     Benchmark{"ycsb", "the YCSB workloads on objects, one-sided against requests", &run_ycsb_bench},
 };

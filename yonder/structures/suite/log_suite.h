@@ -3,21 +3,15 @@
 //
 // Concurrency: the test's thread. Lifetime: logs and readers go before the bed.
 
-#include <cstring>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "yonder/remote/suite/bed.h"
 #include "yonder/structures/log.h"
+#include "yonder/structures/suite/text.h"
 
 namespace yonder::structures::suite {
-
-inline std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-inline std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 class LogSuite : public remote::suite::RemoteSuite {
  protected:

@@ -1,6 +1,7 @@
 // The structures on simulated NICs.
 #include "yonder/fabric/testbed/sim_place.h"
 #include "yonder/structures/suite/log_suite.h"
+#include "yonder/structures/suite/table_suite.h"
 
 namespace yonder::structures::suite {
 namespace {
@@ -16,6 +17,7 @@ std::unique_ptr<Place> new_nic() {
 const auto kProviders = ::testing::Values(Provider{"connectx3", old_nic}, Provider{"rdma100g", new_nic});
 
 INSTANTIATE_TEST_SUITE_P(Sim, LogSuite, kProviders, remote::suite::provider_name);
+INSTANTIATE_TEST_SUITE_P(Sim, TableSuite, kProviders, remote::suite::provider_name);
 
 }  // namespace
 }  // namespace yonder::structures::suite

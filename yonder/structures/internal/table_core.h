@@ -1,0 +1,168 @@
+#pragma once
+// TableCore: one front end of a hash table (hash_table.h).
+//
+// Three files: table_core.cc (what the front end knows, and finding), table_changes.cc
+// (changes, and how they leave together), table_growth.cc (splitting buckets).
+//
+// Concurrency and lifetime: hash_table.h.
+
+#include <coroutine>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "yonder/base/prng.h"
+#include "yonder/base/result.h"
+#include "yonder/remote/buffer_pool.h"
+#include "yonder/remote/port.h"
+#include "yonder/remote/vector_io.h"
+#include "yonder/structures/hash_table.h"
+#include "yonder/structures/internal/bucket_image.h"
+#include "yonder/structures/internal/table_layout.h"
+#include "yonder/structures/internal/table_space.h"
+
+namespace yonder::structures::internal {
+
+// A change that somebody waits for.
+struct Change {
+  enum class Kind : std::uint8_t { kPut, kInsert, kUpdate, kUpdateIf, kErase };
+  Kind kind = Kind::kPut;
+  std::uint64_t hash = 0;
+  std::span<const std::byte> key;
+  std::span<const std::byte> value;
+  TableVersion expected = 0;
+  Deadline deadline;
+
+  Result<TableVersion> result{TableVersion{}};
+  bool done = false;
+  std::coroutine_handle<> waiter;
+};
+
+// A bucket as it was at one moment: its place, its word, and the bytes of its image.
+struct Bucket {
+  ArrayWord array;
+  std::uint64_t index = 0;
+  std::uint64_t word = 0;
+  std::vector<std::byte> bytes;
+  ImageView image;  // Looks at `bytes`.
+
+  std::uint64_t name() const { return bucket_name(array.log2, index); }
+  std::uint64_t word_offset() const { return array.word_offset(index); }
+};
+
+class TableCore {
+ public:
+  TableCore(remote::Port port, const RegionToken& token, const TableShape& shape,
+            const FrontEndOptions& options, std::unique_ptr<remote::BufferPool> pool);
+
+  Task<Result<void>> refresh(Deadline deadline);
+
+  Task<Result<TableVersion>> find(std::span<const std::byte> key, std::vector<std::byte>& value,
+                                  Deadline deadline);
+  Task<void> find_many(std::span<FindItem> items, Deadline deadline);
+  Task<Result<std::vector<ScannedEntry>>> scan(ScanCursor& cursor, Deadline deadline);
+  // Waits for its turn, and leaves alone or with others.
+  Task<Result<TableVersion>> change(Change change);
+  Task<Result<std::uint64_t>> size(Deadline deadline);
+  Task<Result<void>> grow(Deadline deadline);
+
+  const remote::Port& port() const { return port_; }
+  const TableStats& stats() const { return stats_; }
+  static Result<void> check_key(std::span<const std::byte> key);
+  static Result<void> check_value(std::span<const std::byte> value);
+
+ private:
+  // Changes of one bucket that wait while others are under way.
+  struct Lane {
+    std::deque<Change*> waiting;
+  };
+  struct InLane {
+    Change& change;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) const noexcept { change.waiter = waiter; }
+    void await_resume() const noexcept {}
+  };
+  // A last image of a bucket that was changed here.
+  struct Kept {
+    std::uint64_t name = 0;
+    std::uint64_t word = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  // ---- table_core.cc
+  std::uint64_t hash_of(std::span<const std::byte> key) const;
+  remote::RemoteAddress at(std::uint64_t offset) const { return token_.at(offset); }
+  // The bucket that counts for `hash`, with its image. Follows moved words.
+  Task<Result<Bucket>> load(std::uint64_t hash, Deadline deadline);
+  // Word and image of one bucket, whether it is moved or not.
+  Task<Result<Bucket>> load_at(ArrayWord array, std::uint64_t index, Deadline deadline);
+  // Reads the image that `word` names. kCorrupt: it was replaced.
+  Task<Result<void>> load_image(Bucket& bucket, Deadline deadline);
+  // Where `hash` is to be looked for after `array` said moved.
+  Task<Result<ArrayWord>> after(ArrayWord array, Deadline deadline);
+  Task<Result<void>> collect(ArrayWord array, std::uint64_t index, std::vector<ScannedEntry>& out,
+                             Deadline deadline);
+  Task<void> pause(std::uint32_t attempt);
+  Result<void> check_word(const Bucket& bucket) const;
+
+  // ---- table_changes.cc
+  Task<void> lead(std::uint64_t lane);
+  // Makes all of `changes` in one image, or says to each why not.
+  Task<void> apply(std::span<Change* const> changes);
+  // False: the bucket is another by now (or may be, if it was not `verified`).
+  Task<Result<bool>> try_apply(std::span<Change* const> changes, Bucket& bucket, bool verified,
+                               Deadline deadline);
+  // The entries of `bucket` with `changes` made, in order, each with a version of its own;
+  // fills in their results. Returns the last version: the image's.
+  TableVersion edit(const Bucket& bucket, std::span<Change* const> changes,
+                    std::vector<EntryView>& entries) const;
+  // Writes an image and swaps the bucket's word for it. False: somebody else was first.
+  // On success the bucket's old space is ours and `bucket` is the new one.
+  Task<Result<bool>> publish(Bucket& bucket, const ImageBuilder& image, Deadline deadline);
+  Task<Result<Place>> take_space(std::uint32_t image_class, bool shrinks, Deadline deadline);
+  Task<Result<remote::PooledBuffer>> take_buffer(Deadline deadline);
+  const Kept* kept(std::uint64_t name);
+  // The bucket of `hash` as it was when it was last changed here.
+  std::optional<Bucket> from_kept(std::uint64_t hash);
+  void keep(const Bucket& bucket, std::span<const std::byte> bytes);
+  void forget(std::uint64_t name);
+  Task<void> count_entries(std::int64_t more, Deadline deadline);
+
+  // ---- table_growth.cc
+  Task<Result<void>> begin_growth(Deadline deadline);
+  // A few buckets, if the table is growing.
+  Task<Result<void>> help_growth(std::uint64_t buckets, Deadline deadline);
+  Task<Result<void>> split(std::uint64_t index, Deadline deadline);
+  Task<Result<bool>> try_split(std::uint64_t index, Deadline deadline);
+  // Splits what is left, and makes the next array the current one.
+  Task<Result<void>> finish_growth(Deadline deadline);
+
+  const remote::Port port_;
+  const RegionToken token_;
+  const TableShape shape_;
+  const FrontEndOptions options_;
+  const std::unique_ptr<remote::BufferPool> pool_;
+  remote::VectorIo io_;
+  Prng random_;
+  TableStats stats_;
+
+  // What was last seen.
+  ArrayWord current_;
+  ArrayWord next_;                // offset 0: not growing
+  std::uint64_t stale_next_ = 0;  // What stands there of a growth that has ended.
+  std::uint64_t seen_count_ = 0;
+  std::int64_t uncounted_ = 0;  // Entries that we made and have not reported.
+  bool can_grow_ = true;        // There was memory for it when we last tried.
+
+  TableSpace space_;
+  std::unordered_map<std::uint64_t, Lane> lanes_;  // Those with a change under way.
+  std::list<Kept> kept_;                           // Last used first.
+  std::unordered_map<std::uint64_t, std::list<Kept>::iterator> kept_by_name_;
+};
+
+}  // namespace yonder::structures::internal
