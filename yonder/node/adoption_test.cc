@@ -202,6 +202,28 @@ TEST_P(AdoptionTest, KnowsWhereDisplacedObjectsAreWithEveryCorrection) {
   EXPECT_EQ(answers.unanswered, 0u);
 }
 
+// Heap threads read through the views, so what they read was mapped anew.
+TEST_P(AdoptionTest, GoesOnWithBlocksThatAreRemapped) {
+  options_.remap = Remap::kMmap;
+  start();
+  const std::vector<ObjectPtr> objects = thin_out(3000, 4);
+  heap_->compactor().compact_all();
+  const ObjectPtr large = make(7, 200'000);
+  for (int round = 0; round < 2; ++round) {
+    restart();
+    ASSERT_NE(heap_->views(), nullptr);
+    for (std::size_t i = 0; i < objects.size(); ++i)
+      ASSERT_EQ(contents(objects[i]), value(static_cast<int>(4 * i)));
+    EXPECT_EQ(contents(large), value(7, 200'000));
+    // The blocks that were adopted move as others do.
+    for (const ObjectPtr object : thin_out(1000, 8)) ASSERT_TRUE(thread_->free(object));
+    heap_->compactor().compact_all();
+    heap_->check_invariants();
+  }
+  options_.remap = Remap::kTable;
+  EXPECT_EQ(refused(), ErrorCode::kConfigInvalid) << "memory laid out for the one is not for the other";
+}
+
 // ---------------------------------------------------------------- what was under way
 
 TEST_P(AdoptionTest, EndsHoldsThatChangedNothing) {

@@ -93,7 +93,7 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
   YONDER_TRY(store, FrameStore::create(clock, store_options(chosen)));
   YONDER_TRY(table, BlockTable::create(table_options(*store, classes, clock, chosen)));
   YONDER_TRY(core, make_core(clock, chosen, std::move(classes), std::move(store), std::move(table)));
-  core->life = life | 1;
+  core->set_life(life | 1);
   return std::unique_ptr<Heap>(new Heap(std::move(core)));
 }
 
@@ -137,7 +137,7 @@ Result<std::unique_ptr<Heap>> Heap::create_kept(const Clock& clock, HeapOptions 
   }
   YONDER_TRY(core, make_core(clock, options, std::move(classes), std::move(store), std::move(table)));
   core->record = std::move(kept->record);
-  core->life = core->record->choice().life;
+  core->set_life(core->record->choice().life);
   core->set_id_step(core->record->choice().seed);
   std::optional<AdoptionReport> report;
   if (adopts) {

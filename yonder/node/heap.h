@@ -22,7 +22,8 @@
 //       not mistaken for one of the next 2^b - 1 objects in its slot, where b is 16
 //       minus the bits that count the slots of a block (9 to 16 random bits remain);
 //       after a compaction used the slot, or the block's id was given to another
-//       block, with a chance of 1 in 2^b.
+//       block, with a chance of 1 in 2^b. A pointer from before the objects of this node
+//       were lost is told by 13 bits more (object_ptr.h).
 //   G3  A read never waits for a move; a write or free waits at most for the copy
 //       of one object.
 //

@@ -209,7 +209,8 @@ TEST(Heap, ForeignAndForgedPointersAreRefusedAndTouchNothing) {
            .slot = static_cast<std::uint32_t>(random.below(1 << 18)),
            .size = random.below(2) == 0 ? real.size() : 64,
            .size_class = static_cast<std::uint8_t>(random.below(2) == 0 ? real.size_class() : random()),
-           .node = NodeId(3)});
+           .node = NodeId(3),
+           .life = real.life()});
     }
     if (identities.contains({forged.home().value(), forged.id().value()})) continue;
     ASSERT_FALSE(thread.write(forged, std::span(junk).first(1)));
@@ -219,6 +220,28 @@ TEST(Heap, ForeignAndForgedPointersAreRefusedAndTouchNothing) {
   }
   for (const auto& [object, expected] : objects) ASSERT_EQ(contents(thread, object), expected);
   heap->check_invariants();
+}
+
+TEST(Heap, PointersOfALifeThatWasLostAreRefusedAndTouchNothing) {
+  const HeapOptions options{.limit = Bytes(16 << 20), .seed = ::yonder::testing::test_seed() | 1};
+  ObjectPtr lost;
+  {
+    const auto heap = Heap::create(kClock, options).value();
+    lost = heap->register_thread().value().alloc(100).value();
+  }
+  auto heap = Heap::create(kClock, options).value();
+  while (life_tag(heap->life()) == lost.life()) heap = Heap::create(kClock, options).value();
+  HeapThread thread = heap->register_thread().value();
+  ObjectPtr object = thread.alloc(100).value();
+  ASSERT_EQ(object.low(), lost.low()) << "one seed gives one identity";
+  ASSERT_TRUE(thread.write(object, pattern(100, 4)));
+  std::vector<std::byte> out(100);
+  EXPECT_EQ(thread.read(lost, out).error(), ErrorCode::kNoSuchObject);
+  EXPECT_EQ(thread.write(lost, out).error(), ErrorCode::kNoSuchObject);
+  EXPECT_EQ(thread.find(lost).error(), ErrorCode::kNoSuchObject);
+  EXPECT_EQ(thread.release_ptr(lost).error(), ErrorCode::kNoSuchObject);
+  EXPECT_EQ(thread.free(lost).error(), ErrorCode::kNoSuchObject);
+  EXPECT_EQ(contents(thread, object), pattern(100, 4));
 }
 
 TEST(Heap, FindsAnObjectWithAnOutdatedHint) {

@@ -238,7 +238,8 @@ Result<ObjectPtr> HeapThread::release_ptr(ObjectPtr object) {
                     .slot = place.slot,
                     .size = object.size(),
                     .size_class = object.size_class(),
-                    .node = object.node()});
+                    .node = object.node(),
+                    .life = object.life()});
 }
 
 void HeapThread::note_correction(ObjectPtr& object, std::uint32_t slot) {

@@ -42,6 +42,7 @@ bool makes_sense(const Views& views, const std::vector<ClassShape>& classes) {
 
 void NodeDescription::encode(rpc::Writer& out) const {
   out.put(node);
+  out.put(life);
   out.put(validator);
   out.put(natural_ids);
   out.put(max_data);
@@ -66,6 +67,7 @@ void NodeDescription::encode(rpc::Writer& out) const {
 
 void NodeDescription::decode(rpc::Reader& in) {
   node = in.get<NodeId>();
+  life = in.get<LifeTag>();
   validator = in.get_enum(Validator::kReread, Validator::kChecksum);
   natural_ids = in.get<bool>();
   max_data = in.get<std::uint32_t>();

@@ -96,11 +96,12 @@ struct Views {
 // holds the frames from i × superblock_bytes / 4096 on.
 struct NodeDescription {
   static constexpr std::size_t kMaxClasses = 255;
-  static constexpr std::size_t kMaxBytes = 50 + 2 * fabric::RegionToken::kEncodedBytes + 4 +
+  static constexpr std::size_t kMaxBytes = 52 + 2 * fabric::RegionToken::kEncodedBytes + 4 +
                                            16 * kMaxClasses + 8 +
                                            fabric::RegionToken::kEncodedBytes * kSuperblocksPerAnswer;
 
   NodeId node;
+  LifeTag life;  // In every pointer.
   Validator validator = Validator::kReread;
   bool natural_ids = true;             // BlockTable::guess() is worth trying
   std::uint32_t max_data = 0;          // bytes of objects in one request or answer

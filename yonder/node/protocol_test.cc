@@ -14,6 +14,7 @@ namespace {
 NodeDescription example() {
   NodeDescription out;
   out.node = NodeId(3);
+  out.life = LifeTag(4);
   out.validator = Validator::kChecksum;
   out.max_data = 16384;
   out.superblock_bytes = 128 << 20;
@@ -39,6 +40,7 @@ TEST(Protocol, ADescriptionComesBackAsItWas) {
   NodeDescription got;
   ASSERT_TRUE(rpc::decode_message(encoded(sent), got));
   EXPECT_EQ(got.node, sent.node);
+  EXPECT_EQ(got.life, sent.life);
   EXPECT_EQ(got.validator, sent.validator);
   EXPECT_EQ(got.max_data, sent.max_data);
   EXPECT_EQ(got.superblock_bytes, sent.superblock_bytes);

@@ -44,6 +44,8 @@ Result<void> NodeMap::check(ObjectPtr object, std::size_t bytes) const {
     return fail(ErrorCode::kInvalidArgument, "object pointer");
   if (object.node() != node()) [[unlikely]]
     return fail(ErrorCode::kForeignPointer, "object pointer", object.node().value());
+  if (object.life() != description_.life) [[unlikely]]
+    return fail(ErrorCode::kNoSuchObject, "a pointer from before the node lost its objects");
   if (object.size_class() != node::kSpanClass && object.size() > slot_shape_of(object).capacity)
       [[unlikely]] {
     return fail(ErrorCode::kNoSuchObject, "object pointer");

@@ -60,7 +60,7 @@ class NodeMap {
   // An id of 0 passes; no object has it. Classes that are not there, and spans, have
   // no capacity.
   bool is_plausible(node::ObjectPtr object, std::size_t bytes) const {
-    return object.is_of(node()) && bytes <= object.size() &&
+    return object.is_of(node(), description_.life) && bytes <= object.size() &&
            object.size() - 1 < shapes_[object.size_class()].capacity;
   }
 

@@ -63,10 +63,14 @@ TEST_P(ObjectSuite, NullForeignAndForgedPointersAreRefused) {
                                  .slot = object.slot(),
                                  .size = object.size(),
                                  .size_class = object.size_class(),
-                                 .node = object.node()};
+                                 .node = object.node(),
+                                 .life = object.life()};
   auto foreign = fields;
   foreign.node = NodeId(8);
   expect_refused(*session, ObjectPtr(foreign), ErrorCode::kForeignPointer);
+  auto other_life = fields;
+  other_life.life = node::LifeTag(static_cast<std::uint16_t>(object.life().value() ^ 1));
+  expect_refused(*session, ObjectPtr(other_life), ErrorCode::kNoSuchObject);
   auto other_id = fields;
   other_id.id = ObjectId(static_cast<std::uint16_t>(object.id().value() ^ 0x8000));
   expect_refused(*session, ObjectPtr(other_id), ErrorCode::kNoSuchObject);
@@ -112,7 +116,8 @@ TEST_P(ObjectSuite, RandomPointersAreRefusedAndTouchNothing) {
                           .slot = static_cast<std::uint32_t>(random.below(64)),
                           .size = 64,
                           .size_class = real.size_class(),
-                          .node = real.node()});
+                          .node = real.node(),
+                          .life = real.life()});
       bool exists = false;
       for (const ObjectPtr other : objects) exists = exists || same_object(object, other);
       if (exists) continue;

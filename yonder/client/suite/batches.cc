@@ -26,7 +26,8 @@ class Moved {
                       .slot = of.slot(),
                       .size = of.size(),
                       .size_class = of.size_class(),
-                      .node = of.node()});
+                      .node = of.node(),
+                      .life = of.life()});
   }
   std::vector<ObjectPtr> objects;
 };

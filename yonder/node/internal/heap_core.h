@@ -58,7 +58,8 @@ struct HeapCore {
   // By how much the id of a slot's next object differs from that of the last; the same
   // in all processes that go on with a node.
   std::uint16_t id_step;
-  std::uint64_t life = 0;  // Of the objects: another one if they were lost.
+  std::uint64_t life = 0;  // Of the objects: another one if they were lost. Set once.
+  LifeTag tag;             // Its tag, in every pointer.
 
   std::unique_ptr<NodeRecord> record;     // Both null unless there is a keeper; set once.
   std::unique_ptr<WriteJournal> journal;  // Outlives the threads, which write it.
@@ -85,6 +86,10 @@ struct HeapCore {
 
   // Before the heap is used. kOutOfMemory.
   Result<void> add_views();
+  void set_life(std::uint64_t of_objects) {
+    life = of_objects;
+    tag = life_tag(of_objects);
+  }
   void set_id_step(std::uint64_t seed) { id_step = static_cast<std::uint16_t>(Prng(seed)() | 1); }
   // Gives each thread its lane.
   void set_journal(std::unique_ptr<WriteJournal> made);
@@ -157,7 +162,8 @@ inline ObjectPtr HeapCore::place(FreeSlot slot, std::uint8_t size_class, std::ui
                     .slot = slot.index(),
                     .size = bytes,
                     .size_class = size_class,
-                    .node = options.node});
+                    .node = options.node,
+                    .life = tag});
 }
 
 }  // namespace yonder::node::internal

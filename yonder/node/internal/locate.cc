@@ -43,6 +43,8 @@ Result<void> check_pointer(const HeapCore& core, ObjectPtr object) {
     return fail(ErrorCode::kInvalidArgument, "object pointer");
   if (object.node() != core.options.node) [[unlikely]]
     return fail(ErrorCode::kForeignPointer, "object pointer", object.node().value());
+  if (object.life() != core.tag) [[unlikely]]
+    return no_such_object();  // It was lost.
   if (object.size_class() == kSpanClass) return {};
   if (object.size_class() >= core.classes.count() ||
       object.size() > core.layouts[object.size_class()].capacity()) [[unlikely]]

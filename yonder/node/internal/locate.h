@@ -39,7 +39,8 @@ Result<void> check_pointer(const HeapCore& core, ObjectPtr object);
 // The same without saying what is wrong, for slot objects: the common way. An id of
 // 0 passes; no object has it.
 inline bool is_plausible(const HeapCore& core, ObjectPtr object) {
-  return object.is_of(core.options.node) && object.size() - 1 < core.facts[object.size_class()].capacity;
+  return object.is_of(core.options.node, core.tag) &&
+         object.size() - 1 < core.facts[object.size_class()].capacity;
 }
 
 // The object's slot if it is where its pointer says, in one piece of memory that the

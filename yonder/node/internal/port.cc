@@ -96,6 +96,7 @@ void Port::close() {
 NodeDescription Port::describe(std::uint64_t first_superblock) const {
   NodeDescription out;
   out.node = options_.heap.node;
+  out.life = life_tag(heap_->life());
   out.validator = heap_->classes().validator();
   out.max_data = options_.max_data;
   out.superblock_bytes = heap_->frames().superblock_bytes();
