@@ -1,6 +1,6 @@
 // The toolkit over tcp.
 #include "yonder/fabric/testbed/tcp_place.h"
-#include "yonder/remote/suite/bed.h"
+#include "yonder/remote/suite/service_bed.h"
 
 namespace yonder::remote::suite {
 namespace {
@@ -8,6 +8,7 @@ namespace {
 std::unique_ptr<Place> tcp() { return std::make_unique<fabric::testbed::TcpPlace>(); }
 
 INSTANTIATE_TEST_SUITE_P(Tcp, RemoteSuite, ::testing::Values(Provider{"loopback", tcp}), provider_name);
+INSTANTIATE_TEST_SUITE_P(Tcp, ServiceSuite, ::testing::Values(Provider{"loopback", tcp}), provider_name);
 
 }  // namespace
 }  // namespace yonder::remote::suite
