@@ -9,20 +9,33 @@
 #include "bench/log/log_bench.h"
 #include "bench/objects/objects_bench.h"
 #include "bench/objects/ycsb_bench.h"
+#include "bench/remote/access_pattern_bench.h"
+#include "bench/remote/atomics_bench.h"
+#include "bench/remote/consolidation_bench.h"
+#include "bench/remote/numa_bench.h"
+#include "bench/remote/vector_io_bench.h"
 
 namespace yonder::bench {
 namespace {
 
 constexpr std::array kBenchmarks = {
+    Benchmark{"access-pattern", "sequential against random places in large remote memory",
+              &run_access_pattern_bench},
+    Benchmark{"atomics", "remote locks and sequencers against requests and a local lock", &run_atomics_bench},
     Benchmark{"compaction", "readers before, while and after their memory is compacted (--pause-us P)",
               &run_compaction_bench},
+    Benchmark{"consolidation", "small writes through a burst buffer against one by one",
+              &run_consolidation_bench},
     Benchmark{"fabric", "the four providers against their raw limits", &run_fabric_bench},
     Benchmark{"fragmentation", "memory after compaction, objects of one size, against every strategy",
               &run_fragmentation_bench},
     Benchmark{"traces", "the same under a real program's allocations (--trace FILE --threads T)",
               &run_traces_bench},
     Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},
+    Benchmark{"numa", "thread, memory and NIC on one socket or not, and the router", &run_numa_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
+    Benchmark{"vector-io", "small pieces packed, gathered, behind one doorbell, one by one",
+              &run_vector_io_bench},
     Benchmark{"ycsb", "the YCSB workloads on objects, one-sided against requests", &run_ycsb_bench},
 };
 

@@ -54,6 +54,13 @@ struct CompletionQueueOptions {
   Duration spin = std::chrono::microseconds(50);
 };
 
+// What a thread does besides posting and polling.
+enum class CpuWork : std::uint8_t {
+  kCopy,     // copies `count` pieces of `bytes` bytes together
+  kRequest,  // takes in and answers `count` requests of an rpc
+  kFarLine,  // reads `count` lines that a thread of another socket has written
+};
+
 class CompletionQueue {
  public:
   virtual ~CompletionQueue() = default;
@@ -82,10 +89,11 @@ class CompletionQueue {
   // The clock that deadlines of this queue's endpoints are measured with.
   virtual const Clock& clock() const = 0;
 
-  // The caller copies so many pieces and bytes on the thread of this queue. Nothing to
-  // do where that takes real time by itself; in a simulation the thread is busy for as
-  // long as the model of its host says, so that a copy is no free lunch there.
-  virtual void charge_copy(std::size_t /*pieces*/, std::uint64_t /*bytes*/) {}
+  // The caller works on the thread of this queue. Nothing to do where that takes real
+  // time by itself; in a simulation the thread is busy for as long as the model of its
+  // host says, so that a copy is no free lunch there.
+  virtual void charge(CpuWork /*work*/, std::size_t /*count*/, std::uint64_t /*bytes*/) {}
+  void charge_copy(std::size_t pieces, std::uint64_t bytes) { charge(CpuWork::kCopy, pieces, bytes); }
 
   // How many requests handed to an Operation so far; lets a caller see that
   // wait() called something.

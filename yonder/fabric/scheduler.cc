@@ -52,13 +52,25 @@ bool Scheduler::fire_timers() {
   return fired;
 }
 
+void Scheduler::wake_nappers() {
+  woken_.swap(nappers_);
+  for (const Timer& napper : woken_) napper.waiter.resume();
+  woken_.clear();
+}
+
 void Scheduler::step(Deadline deadline) {
   const std::uint64_t before = queue_.operations_completed();
   queue_.poll({});
   const bool fired = !timers_.empty() && fire_timers();
-  if (fired || queue_.operations_completed() != before) return;
+  if (!fired && queue_.operations_completed() == before) wait(deadline);
+  // Last, because a caller looks whether that was all before it waits again.
+  if (!nappers_.empty()) wake_nappers();
+}
+
+void Scheduler::wait(Deadline deadline) {
   Instant until = deadline.instant();
   if (!timers_.empty()) until = std::min(until, timers_.top().due);
+  for (const Timer& napper : nappers_) until = std::min(until, napper.due);
   // Whether it timed out or not, the next step looks again.
   (void)queue_.wait_for_operations(Deadline::at(until));
 }

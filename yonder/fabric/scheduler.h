@@ -72,6 +72,10 @@ class Scheduler {
   // `co_await scheduler.sleep_for(5ms)`: resumes not before then.
   auto sleep_for(Duration duration) { return SleepAwaiter{*this, queue_.clock().now() + duration}; }
   auto sleep_until(Instant instant) { return SleepAwaiter{*this, instant}; }
+  // `co_await scheduler.nap_until(instant)`: resumes then at the latest, and whenever
+  // the thread has looked at its queue, CompletionQueue::wake() included. For tasks that
+  // wait for another thread: look, nap, look again.
+  auto nap_until(Instant instant) { return NapAwaiter{*this, instant}; }
 
   std::size_t running() const { return running_; }
 
@@ -93,15 +97,27 @@ class Scheduler {
     void await_resume() const noexcept {}
   };
 
+  struct NapAwaiter {
+    Scheduler& scheduler;
+    Instant due;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { scheduler.nappers_.push_back({due, waiter}); }
+    void await_resume() const noexcept {}
+  };
+
   // Polls, fires due timers, and if neither did anything waits until `deadline`
-  // or the next timer.
+  // or the next timer. Then those who nap look.
   void step(Deadline deadline);
+  void wait(Deadline deadline);
   bool fire_timers();
+  void wake_nappers();
 
   CompletionQueue& queue_;
   std::size_t running_ = 0;
   internal::ListNode spawned_;  // Sentinel of a circular list.
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  std::vector<Timer> nappers_;
+  std::vector<Timer> woken_;  // While they are resumed: some nap again.
 };
 
 }  // namespace yonder::fabric

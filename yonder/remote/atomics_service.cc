@@ -109,7 +109,7 @@ Task<Result<std::uint64_t>> RpcLock::async_lock(Deadline deadline) {
     if (!answer) co_return std::unexpected(answer.error());
     if (answer->token != 0) co_return answer->token;
     if (deadline.passed(clock.now())) co_return fail(ErrorCode::kDeadlineExceeded, "lock by request", lock_);
-    if (options_.backoff.first.count() != 0) co_await scheduler_.sleep_for(backoff.next());
+    if (backoff.wants_pause()) co_await scheduler_.sleep_for(backoff.next());
   }
 }
 

@@ -75,20 +75,20 @@ CostModel costs_from(const std::array<Probe, kProbes>& probes) {
 }  // namespace
 
 CostModel default_costs(std::string_view provider) {
-  // Measured by measure_costs() on two cores of Zen 3; `sim` and `verbs` stand for NICs.
+  // Measured by measure_costs() on two cores of Zen 3; what is not named stands for NICs.
   if (provider == "shm") {
-    return {.request_ns = 40,
-            .gather_piece_ns = 12,
-            .gather_byte_ns = 0,
-            .pack_piece_ns = 8,
-            .pack_byte_ns = 0.05};
+    return {.request_ns = 65,
+            .gather_piece_ns = 6,
+            .gather_byte_ns = 0.005,
+            .pack_piece_ns = 7,
+            .pack_byte_ns = 0.015};
   }
   if (provider == "tcp") {
-    return {.request_ns = 300,
-            .gather_piece_ns = 15,
+    return {.request_ns = 75,
+            .gather_piece_ns = 5,
             .gather_byte_ns = 0,
             .pack_piece_ns = 8,
-            .pack_byte_ns = 0.05};
+            .pack_byte_ns = 0.03};
   }
   return {};
 }

@@ -25,10 +25,11 @@ Task<Result<void>> Barrier::async_arrive(Deadline deadline) {
       co_return fail(ErrorCode::kDeadlineExceeded, "wait at a remote barrier",
                      static_cast<std::int64_t>(round_end - arrived));
     }
-    if (backoff_.first.count() != 0) co_await port_.scheduler().sleep_for(backoff.next());
+    if (backoff.wants_pause()) co_await port_.scheduler().sleep_for(backoff.next());
     const Result<std::uint64_t> now = co_await arrivals_.async_load(deadline);
-    if (!now) co_return std::unexpected(now.error());
-    arrived = *now;
+    // One that came too late says no more than the look before it.
+    if (!now && now.error() != ErrorCode::kDeadlineExceeded) co_return std::unexpected(now.error());
+    if (now) arrived = *now;
   }
   co_return Result<void>();
 }

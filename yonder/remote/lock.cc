@@ -54,12 +54,13 @@ Task<Result<Lease>> Lock::async_lock(Deadline deadline) {
       co_return Lease(LockWord::token(desired), desired, asked + lease_);
     }
     const Instant now = port_.clock().now();
+    if (*old != watch.word) backoff.saw_change();
     watch.see(*old, now);
     seen_ = *old;
     if (deadline.passed(now)) co_return fail(ErrorCode::kDeadlineExceeded, "wait for a remote lock");
     // A word that is free was only guessed wrong: no reason to wait.
-    if (!LockWord::is_held(*old) || backoff_.first.count() == 0) continue;
-    co_await port_.scheduler().sleep_for(backoff.next());
+    if (LockWord::is_held(*old) && backoff.wants_pause())
+      co_await port_.scheduler().sleep_for(backoff.next());
   }
 }
 

@@ -71,13 +71,16 @@ Task<Result<RwLease>> RwLock::acquire(bool exclusive, Deadline deadline) {
       if (stale) ++stats_.takeovers;
       co_return RwLease(RwWord::token(step.desired), asked + lease_);
     }
-    if (seen_ != word) since = now;
+    if (seen_ != word) {
+      since = now;
+      backoff.saw_change();
+    }
     const bool was_wrong = *old != word;
     word = seen_;
     if (deadline.passed(now)) co_return fail(ErrorCode::kDeadlineExceeded, "wait for a remote lock");
     // A wrong guess is corrected at once, if the word now lets us in.
     if (was_wrong && move_of(word, exclusive, false).value_or(Move{0, false}).enters) continue;
-    if (backoff_.first.count() != 0) co_await port_.scheduler().sleep_for(backoff.next());
+    if (backoff.wants_pause()) co_await port_.scheduler().sleep_for(backoff.next());
   }
 }
 

@@ -69,6 +69,7 @@ bool Poller::execute(Connection& connection, const RequestHeader& header, Server
   context.budget_us_ = header.budget_us;
   context.clock_ = core_.clock;
   if (method.options.run == Run::kInline || core_.options.workers == 0) {
+    connection.endpoint->queue().charge(fabric::CpuWork::kRequest, 1, payload.size());
     run_handler(method, context, payload, *exchange);
     return false;
   }

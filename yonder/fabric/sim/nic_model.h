@@ -38,8 +38,15 @@ struct NicModel {
   Ticks bounce_byte = ps(60);   // copying a kUnregistered piece to or from a registered buffer
   Ticks doorbell = ns(30);      // the MMIO store, once per post()
   Ticks poll = ns(40);          // taking one completion
-  Ticks copy_piece = ns(12);    // finding and copying one small piece (CompletionQueue::charge_copy)
-  Ticks copy_byte = ps(80);     // … and each byte of it: 12.5 GB/s
+  // What CompletionQueue::charge costs. The numbers are those of the CPU, not fitted to
+  // any result: a small copy out of the cache and the bandwidth of a core; a request
+  // takes half of what a server of paper 000 needs that also looks an object up
+  // (700,000 requests a second, section 4.2); a line of another socket is Table II of
+  // paper 002.
+  Ticks copy_piece = ns(12);
+  Ticks copy_byte = ps(80);
+  Ticks request_cpu = ns(700);
+  Ticks far_line = ns(162);
 
   // --- PCIe
   Ticks mmio_latency = ns(120);       // doorbell from CPU to NIC

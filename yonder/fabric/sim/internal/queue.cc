@@ -40,9 +40,20 @@ void QueueImpl::have_spent(Ticks duration) {
   cpu_free_ = std::max(cpu_free_, engine_.now() - scaled) + scaled;
 }
 
-void QueueImpl::charge_copy(std::size_t pieces, std::uint64_t bytes) {
+void QueueImpl::charge(CpuWork work, std::size_t count, std::uint64_t bytes) {
   const NicModel& model = host_.nic(0).model();
-  spend(static_cast<Ticks>(pieces) * model.copy_piece + static_cast<Ticks>(bytes) * model.copy_byte);
+  const auto times = static_cast<Ticks>(count);
+  switch (work) {
+    case CpuWork::kCopy:
+      spend(times * model.copy_piece + static_cast<Ticks>(bytes) * model.copy_byte);
+      break;
+    case CpuWork::kRequest:
+      spend(times * model.request_cpu);
+      break;
+    case CpuWork::kFarLine:
+      spend(times * model.far_line);
+      break;
+  }
 }
 
 void QueueImpl::call(const Completion& completion) {

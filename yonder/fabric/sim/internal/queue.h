@@ -65,7 +65,7 @@ class QueueImpl final : public CompletionQueue {
 
   void wake() override { woken_.store(true, std::memory_order_release); }
   const Clock& clock() const override;
-  void charge_copy(std::size_t pieces, std::uint64_t bytes) override;
+  void charge(CpuWork work, std::size_t count, std::uint64_t bytes) override;
 
   // --- For endpoints and the engine.
   std::uint32_t socket() const { return socket_; }
