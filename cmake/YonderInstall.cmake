@@ -29,6 +29,7 @@ yonder_dependency(nlohmann_json::nlohmann_json FIND "find_dependency(nlohmann_js
 yonder_dependency(CLI11::CLI11 FIND "find_dependency(CLI11)")
 yonder_dependency(OpenSSL::SSL FIND "find_dependency(OpenSSL)" PKG_CONFIG openssl)
 yonder_dependency(OpenSSL::Crypto FIND "find_dependency(OpenSSL)" PKG_CONFIG openssl)
+yonder_dependency(TBB::tbb FIND "find_dependency(TBB)" PKG_CONFIG tbb)
 yonder_dependency(PkgConfig::xxhash PKG_CONFIG libxxhash
   FIND "find_dependency(PkgConfig)" "pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)")
 yonder_dependency(PkgConfig::tomlplusplus PKG_CONFIG tomlplusplus

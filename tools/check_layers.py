@@ -44,6 +44,7 @@ TEST_FOLDERS = {
     "remote/suite": "remote",
     "client/suite": "client",
     "structures/suite": "structures",
+    "structures/suite_shuffle": "structures",
 }
 
 LIBRARY_KEYWORDS = {"SOURCES", "HEADERS", "PRIVATE_HEADERS", "USES", "LIBS", "PRIVATE_LIBS", "TESTS", "TEST_USES"}
