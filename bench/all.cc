@@ -6,6 +6,7 @@
 #include "bench/fabric/fabric_bench.h"
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
+#include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
 #include "bench/objects/objects_bench.h"
 #include "bench/objects/ycsb_bench.h"
@@ -14,6 +15,7 @@
 #include "bench/remote/consolidation_bench.h"
 #include "bench/remote/numa_bench.h"
 #include "bench/remote/vector_io_bench.h"
+#include "bench/shuffle/shuffle_bench.h"
 
 namespace yonder::bench {
 namespace {
@@ -31,11 +33,15 @@ constexpr std::array kBenchmarks = {
               &run_fragmentation_bench},
     Benchmark{"traces", "the same under a real program's allocations (--trace FILE --threads T)",
               &run_traces_bench},
+    Benchmark{"join", "the distributed join against one machine, simulated, and a oneTBB join, real",
+              &run_join_bench},
     Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},
     Benchmark{"numa", "thread, memory and NIC on one socket or not, and the router", &run_numa_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
     Benchmark{"vector-io", "small pieces packed, gathered, behind one doorbell, one by one",
               &run_vector_io_bench},
+    Benchmark{"shuffle", "entries in batches against one write per entry, simulated and real",
+              &run_shuffle_bench},
     Benchmark{"ycsb", "the YCSB workloads on objects, one-sided against requests", &run_ycsb_bench},
 };
 
