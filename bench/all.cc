@@ -6,6 +6,7 @@
 #include "bench/fabric/fabric_bench.h"
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
+#include "bench/hashtable/hashtable_bench.h"
 #include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
 #include "bench/objects/objects_bench.h"
@@ -33,6 +34,8 @@ constexpr std::array kBenchmarks = {
               &run_fragmentation_bench},
     Benchmark{"traces", "the same under a real program's allocations (--trace FILE --threads T)",
               &run_traces_bench},
+    Benchmark{"hashtable", "a hash table in remote memory against a local one, and against itself plain",
+              &run_hashtable_bench},
     Benchmark{"join", "the distributed join against one machine, simulated, and a oneTBB join, real",
               &run_join_bench},
     Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},

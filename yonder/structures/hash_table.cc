@@ -146,6 +146,7 @@ Task<Result<std::vector<ScannedEntry>>> HashTable::async_scan(ScanCursor& cursor
   return core_->scan(cursor, deadline);
 }
 
+Task<Result<void>> HashTable::async_flush(Deadline deadline) { return core_->flush(deadline); }
 Task<Result<std::uint64_t>> HashTable::async_size(Deadline deadline) { return core_->size(deadline); }
 Task<Result<void>> HashTable::async_grow(Deadline deadline) { return core_->grow(deadline); }
 
@@ -153,6 +154,8 @@ Task<Result<void>> HashTable::async_grow(Deadline deadline) { return core_->grow
 
 Result<TableVersion> HashTable::find(std::span<const std::byte> key, std::vector<std::byte>& value,
                                      Deadline deadline) {
+  if (const auto good = TableCore::check_key(key); !good) return std::unexpected(good.error());
+  if (const auto near = core_->find_near(key, value)) return *near;
   return core_->port().run(async_find(key, value, deadline));
 }
 void HashTable::find_many(std::span<FindItem> items, Deadline deadline) {
@@ -180,6 +183,7 @@ Result<TableVersion> HashTable::erase(std::span<const std::byte> key, Deadline d
 Result<std::vector<ScannedEntry>> HashTable::scan(ScanCursor& cursor, Deadline deadline) {
   return core_->port().run(async_scan(cursor, deadline));
 }
+Result<void> HashTable::flush(Deadline deadline) { return core_->port().run(async_flush(deadline)); }
 Result<std::uint64_t> HashTable::size(Deadline deadline) { return core_->port().run(async_size(deadline)); }
 Result<void> HashTable::grow(Deadline deadline) { return core_->port().run(async_grow(deadline)); }
 

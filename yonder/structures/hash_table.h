@@ -43,9 +43,19 @@
 //       sleeps for years, is told "moved".
 //
 // *Consolidation*: changes of one bucket that arrive at a front end while another change of
-// that bucket is under way wait for it and then leave as one image, in order (each is
-// acknowledged when its image is published). Hot buckets are found by that alone; their
-// last images are kept here, so that a change needs no read before it.
+// that bucket is under way wait for it and then leave as one image, in order. A bucket where
+// that happened is hot for a while: its changes wait for company, until there are `together`
+// of them or `linger` has passed. Each is acknowledged when its image is published, so nothing
+// is held back that somebody relies on; changes that leave together share the earliest of
+// their deadlines. Images of buckets that were changed here are kept, so that the next change
+// needs no read before it.
+//
+// *Write-back* (off unless it is asked for; the paper's burst buffer): puts into buckets that
+// are changed here often return at once, with version 0, and leave when there are `together`
+// of them in a bucket or the time given has passed. This front end sees its own pending puts;
+// others see them that much later, and never if this front end dies before. A put that fails
+// after it was acknowledged is said by the next flush(). At most kMaxPending puts are held;
+// a further one waits. Call flush() before the table goes (checked).
 //
 // Concurrency: the port's thread; its coroutines may use a table at once. Any number of
 // tables on one memory, in any processes.
@@ -90,9 +100,17 @@ struct FrontEndOptions {
   std::uint32_t chunk_bytes = 64 * 1024;
   // Off: every change leaves alone, and no image is kept. For comparison.
   bool consolidate = true;
-  // Images of hot buckets that are kept.
-  std::uint32_t kept_images = 256;
+  // Changes of a hot bucket wait for others until there are so many, or for so long.
+  std::uint32_t together = 16;
+  Duration linger = std::chrono::microseconds(10);
+  // Above 0: puts of hot buckets are acknowledged at once and held back, at most for so
+  // long: see Write-back.
+  Duration write_back{};
+  // Images of buckets changed here that are kept.
+  std::uint32_t kept_images = 4096;
 };
+
+inline constexpr std::size_t kMaxPending = 4096;
 
 struct TableStats {
   std::uint64_t changes = 0;     // acknowledged
@@ -181,6 +199,11 @@ class HashTable {
   // kNotFound.
   Task<Result<TableVersion>> async_erase(std::span<const std::byte> key, Deadline deadline = {});
   Result<TableVersion> erase(std::span<const std::byte> key, Deadline deadline = {});
+
+  // Ends when every put that was acknowledged before has left; the error of the first one
+  // that could not, since the last flush().
+  Task<Result<void>> async_flush(Deadline deadline = {});
+  Result<void> flush(Deadline deadline = {});
 
   // The entries of some more buckets. An entry that is there all the while is given exactly
   // once, one that is not at most once.

@@ -25,7 +25,12 @@ std::uint64_t checksum_of(const ImageHead& head, std::span<const std::byte> entr
 
 }  // namespace
 
-Result<ImageView> ImageView::parse(std::uint64_t name, std::uint32_t tag, std::span<const std::byte> bytes) {
+namespace {
+
+// Checks the head and everything that is under its checksum; then calls see(entry) for each
+// entry until that returns false.
+template <typename See>
+Result<ImageHead> walk(std::uint64_t name, std::uint32_t tag, std::span<const std::byte> bytes, See&& see) {
   ImageHead head;
   const auto damaged = [&] { return fail(ErrorCode::kCorrupt, "hash table: the image of a bucket", name); };
   if (bytes.size() < sizeof head) return damaged();
@@ -37,9 +42,6 @@ Result<ImageView> ImageView::parse(std::uint64_t name, std::uint32_t tag, std::s
   }
   rest = rest.first(head.bytes);
   if (checksum_of(head, rest) != head.checksum) return damaged();
-  ImageView view;
-  view.version_ = head.version;
-  view.entries_.reserve(head.entries);
   for (std::uint32_t i = 0; i < head.entries; ++i) {
     EntryHead entry;
     if (rest.size() < sizeof entry) return damaged();
@@ -48,12 +50,37 @@ Result<ImageView> ImageView::parse(std::uint64_t name, std::uint32_t tag, std::s
     // Each by itself first: their sum is a peer's.
     if (entry.key_bytes > rest.size() || entry.value_bytes > rest.size() || whole > rest.size())
       return damaged();
-    view.entries_.push_back({.version = entry.version,
-                             .key = rest.subspan(sizeof entry, entry.key_bytes),
-                             .value = rest.subspan(sizeof entry + entry.key_bytes, entry.value_bytes)});
+    if (!see(EntryView{.version = entry.version,
+                       .key = rest.subspan(sizeof entry, entry.key_bytes),
+                       .value = rest.subspan(sizeof entry + entry.key_bytes, entry.value_bytes)})) {
+      break;
+    }
     rest = rest.subspan(whole);
   }
+  return head;
+}
+
+}  // namespace
+
+Result<ImageView> ImageView::parse(std::uint64_t name, std::uint32_t tag, std::span<const std::byte> bytes) {
+  ImageView view;
+  YONDER_TRY(head, walk(name, tag, bytes, [&](const EntryView& entry) {
+               view.entries_.push_back(entry);
+               return true;
+             }));
+  view.version_ = head.version;
   return view;
+}
+
+Result<EntryView> ImageView::search(std::uint64_t name, std::uint32_t tag, std::span<const std::byte> bytes,
+                                    std::span<const std::byte> key) {
+  Result<EntryView> found = fail(ErrorCode::kNotFound, "hash table: the key");
+  YONDER_TRY_VOID(walk(name, tag, bytes, [&](const EntryView& entry) {
+    if (!std::ranges::equal(entry.key, key)) return true;
+    found = entry;
+    return false;
+  }));
+  return found;
 }
 
 const EntryView* ImageView::find(std::span<const std::byte> key) const {

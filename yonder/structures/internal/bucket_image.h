@@ -45,6 +45,10 @@ class ImageView {
   // was replaced, and its space is used by another.
   static Result<ImageView> parse(std::uint64_t name, std::uint32_t tag, std::span<const std::byte> bytes);
 
+  // One entry of such an image, without looking at the others twice. kNotFound, kCorrupt.
+  static Result<EntryView> search(std::uint64_t name, std::uint32_t tag, std::span<const std::byte> bytes,
+                                  std::span<const std::byte> key);
+
   std::uint64_t version() const { return version_; }
   std::span<const EntryView> entries() const { return entries_; }
   const EntryView* find(std::span<const std::byte> key) const;

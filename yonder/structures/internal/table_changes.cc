@@ -17,6 +17,13 @@ constexpr Duration kBufferPause = std::chrono::microseconds(2);
 constexpr std::int64_t kReport = 32;
 // Entries per bucket from which the table grows.
 constexpr std::uint64_t kFill = 3;
+// A bucket is hot for so many times the linger after changes of it left together.
+constexpr int kStaysHot = 20;
+// Changes of a kept bucket from which it is hot, and after how many of them they are halved.
+constexpr std::uint32_t kHotChanges = 4;
+constexpr std::uint64_t kChangesPerHalving = 8192;
+// How often a leader looks whether enough changes wait.
+constexpr int kLooks = 4;
 // Buckets split along with each change while it does.
 constexpr std::uint64_t kHelp = 2;
 
@@ -37,7 +44,16 @@ Task<Result<TableVersion>> TableCore::change(Change change) {
   }
   // By the bucket as we know it. If the table has grown meanwhile two lanes may lead to one
   // bucket: the swap of its word decides, as between two front ends.
-  const std::uint64_t lane = bucket_name(current_.log2, current_.bucket_of(change.hash));
+  const std::uint64_t lane = lane_of(change.hash);
+  if (options_.write_back > Duration(0) && change.kind == Change::Kind::kPut && is_hot(lane)) {
+    while (pending_ >= kMaxPending) {
+      if (change.deadline.passed(port_.clock().now())) {
+        co_return fail(ErrorCode::kDeadlineExceeded, "hash table: too many puts are pending", pending_);
+      }
+      co_await port_.scheduler().sleep_for(options_.linger);
+    }
+    if (hold_back(change, lane)) co_return TableVersion{0};
+  }
   const auto [found, first] = lanes_.try_emplace(lane);
   found->second.waiting.push_back(&change);
   if (!first) co_await InLane{change};
@@ -46,12 +62,98 @@ Task<Result<TableVersion>> TableCore::change(Change change) {
   co_return change.result;
 }
 
+std::uint64_t TableCore::lane_of(std::uint64_t hash) const {
+  return bucket_name(current_.log2, current_.bucket_of(hash));
+}
+
+bool TableCore::is_hot(std::uint64_t name) const {
+  const auto found = kept_by_name_.find(name);
+  return found != kept_by_name_.end() && found->second->changes >= kHotChanges;
+}
+
+bool TableCore::hold_back(const Change& change, std::uint64_t lane) {
+  const auto [found, first] = lanes_.try_emplace(lane);
+  Lane& own = found->second;
+  // One that is led by others ends with them: what waits there is not ours to lead.
+  if (!first && own.pending.empty()) return false;
+  auto put = std::make_unique<PendingPut>();
+  static_cast<Change&>(*put) = change;
+  put->own_key.assign(change.key.begin(), change.key.end());
+  put->own_value.assign(change.value.begin(), change.value.end());
+  put->key = put->own_key;
+  put->value = put->own_value;
+  own.waiting.push_back(put.get());
+  own.pending.push_back(std::move(put));
+  ++pending_;
+  if (first) port_.scheduler().spawn(drain(lane));
+  return true;
+}
+
+Task<void> TableCore::drain(std::uint64_t lane) {
+  // Others may join and wait in line; all of them are led from here.
+  for (;;) {
+    Lane& own = lanes_.at(lane);
+    const Instant due = port_.clock().now() + options_.write_back;
+    while (own.waiting.size() < options_.together && port_.clock().now() < due && !flushing_) {
+      co_await port_.scheduler().sleep_for(std::min(options_.write_back, options_.linger));
+    }
+    const std::size_t count = std::min(own.waiting.size(), kMaxTogether);
+    const std::vector<Change*> together(own.waiting.begin(),
+                                        own.waiting.begin() + static_cast<std::ptrdiff_t>(count));
+    own.waiting.erase(own.waiting.begin(), own.waiting.begin() + static_cast<std::ptrdiff_t>(count));
+    co_await apply(together);
+    std::vector<Change*> awaited;
+    for (Change* change : together) {
+      change->done = true;
+      if (change->waiter) awaited.push_back(change);
+      if (!change->waiter && !change->result && first_failure_)
+        first_failure_ = std::unexpected(change->result.error());
+    }
+    pending_ -= std::erase_if(own.pending, [](const auto& put) { return put->done; });
+    const bool ended = own.waiting.empty();
+    if (ended) lanes_.erase(lane);
+    for (Change* change : awaited) finish(*change);
+    if (ended) co_return;
+  }
+}
+
+const PendingPut* TableCore::pending(std::uint64_t hash, std::span<const std::byte> key) const {
+  const auto lane = lanes_.find(lane_of(hash));
+  if (lane == lanes_.end()) return nullptr;
+  const auto& puts = lane->second.pending;
+  const auto last = std::find_if(puts.rbegin(), puts.rend(),
+                                 [&](const auto& put) { return std::ranges::equal(put->key, key); });
+  return last == puts.rend() ? nullptr : last->get();
+}
+
+Task<Result<void>> TableCore::flush(Deadline deadline) {
+  deadline = port_.deadline(deadline);
+  // Nothing is held back while somebody waits for all of it.
+  ++flushing_;
+  const Result<void> left = co_await wait_until_left(deadline);
+  --flushing_;
+  if (!left) co_return left;
+  co_return std::exchange(first_failure_, Result<void>());
+}
+
+Task<Result<void>> TableCore::wait_until_left(Deadline deadline) {
+  while (pending_ != 0) {
+    if (deadline.passed(port_.clock().now())) {
+      co_return fail(ErrorCode::kDeadlineExceeded, "hash table: puts that have not left", pending_);
+    }
+    co_await port_.scheduler().sleep_for(options_.linger / kLooks);
+  }
+  co_return Result<void>();
+}
+
 Task<void> TableCore::lead(std::uint64_t lane) {
+  co_await gather(lane);
   std::deque<Change*>& waiting = lanes_.at(lane).waiting;
   const std::size_t count = std::min(waiting.size(), kMaxTogether);
   std::vector<Change*> together(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
   waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
   co_await apply(together);
+  if (count > 1) hot_until_[lane] = port_.clock().now() + kStaysHot * options_.linger;
   // The next leader first: who is resumed may change this bucket again. (References into
   // the map stay good; the iterator may not.)
   Change* next = nullptr;
@@ -66,22 +168,37 @@ Task<void> TableCore::lead(std::uint64_t lane) {
   if (next != nullptr) std::exchange(next->waiter, nullptr).resume();
 }
 
+// Changes of a hot bucket wait for company: it is there where there was some before.
+Task<void> TableCore::gather(std::uint64_t lane) {
+  const auto hot = hot_until_.find(lane);
+  if (hot == hot_until_.end()) co_return;
+  const Instant now = port_.clock().now();
+  if (now > hot->second) {
+    hot_until_.erase(hot);
+    co_return;
+  }
+  for (int i = 0; i < kLooks && lanes_.at(lane).waiting.size() < options_.together; ++i) {
+    co_await port_.scheduler().sleep_for(options_.linger / kLooks);
+  }
+}
+
 Task<void> TableCore::apply(std::span<Change* const> changes) {
   Deadline deadline = changes.front()->deadline;
   for (const Change* change : changes) deadline = Deadline::earlier(deadline, change->deadline);
   const auto all_fail = [&](const Error& why) {
     for (Change* change : changes) change->result = std::unexpected(why);
   };
+  // What was last seen of a bucket need not be looked at again: if it is old the swap fails.
+  // Only changes that come to nothing would not notice, so those are not believed.
+  std::optional<Bucket> known = from_kept(changes.front()->hash);
+  bool verified = false;
   for (std::uint32_t attempt = 0;; ++attempt) {
-    // What was last seen of a hot bucket need not be looked at again: if it is old the swap
-    // fails. Only a change that comes to nothing would not notice.
-    std::optional<Bucket> known = attempt == 0 ? from_kept(changes.front()->hash) : std::nullopt;
-    const bool verified = !known.has_value();
     Result<Bucket> bucket;
     if (known) {
-      bucket = *std::move(known);
+      bucket = *std::exchange(known, std::nullopt);
     } else {
       bucket = co_await load(changes.front()->hash, deadline);
+      verified = true;
     }
     if (!bucket) co_return all_fail(bucket.error());
     // A bucket that was split has only some of the changes.
@@ -104,6 +221,11 @@ Task<void> TableCore::apply(std::span<Change* const> changes) {
       co_return all_fail(fail(ErrorCode::kDeadlineExceeded, "hash table: a change").error());
     }
     if (attempt != 0) co_await pause(attempt);
+    // The swap that failed has told the word of now, after any pause the one of then: what
+    // it names is likely still there.
+    if (bucket->word == 0 || BucketWord::of(bucket->word).moved) continue;
+    verified = (co_await load_image(*bucket, deadline)).has_value();
+    if (verified) known = *std::move(bucket);
   }
   if (next_.offset != 0) (void)co_await help_growth(kHelp, deadline);
 }
@@ -229,6 +351,7 @@ Task<Result<bool>> TableCore::publish(Bucket& bucket, const ImageBuilder& image,
   if (chain.value(1) != bucket.word) {
     space_.give(*place);
     forget(bucket.name());
+    bucket.word = chain.value(1);
     co_return false;
   }
   const BucketWord old = BucketWord::of(bucket.word);
@@ -257,7 +380,7 @@ Task<void> TableCore::count_entries(std::int64_t more, Deadline deadline) {
 
 const TableCore::Kept* TableCore::kept(std::uint64_t name) {
   const auto found = kept_by_name_.find(name);
-  if (found == kept_by_name_.end()) return nullptr;
+  if (found == kept_by_name_.end() || found->second->bytes.empty()) return nullptr;
   kept_.splice(kept_.begin(), kept_, found->second);
   return &kept_.front();
 }
@@ -274,20 +397,30 @@ std::optional<Bucket> TableCore::from_kept(std::uint64_t hash) {
 
 void TableCore::keep(const Bucket& bucket, std::span<const std::byte> bytes) {
   if (!options_.consolidate || options_.kept_images == 0) return;
-  forget(bucket.name());
-  if (kept_.size() >= options_.kept_images) {
-    kept_by_name_.erase(kept_.back().name);
-    kept_.pop_back();
+  if (stats_.swaps % kChangesPerHalving == 0) {
+    for (Kept& image : kept_) image.changes /= 2;
   }
-  kept_.push_front({.name = bucket.name(), .word = bucket.word, .bytes = {bytes.begin(), bytes.end()}});
-  kept_by_name_[bucket.name()] = kept_.begin();
+  const auto found = kept_by_name_.find(bucket.name());
+  if (found != kept_by_name_.end()) {
+    kept_.splice(kept_.begin(), kept_, found->second);
+  } else {
+    if (kept_.size() >= options_.kept_images) {
+      kept_by_name_.erase(kept_.back().name);
+      kept_.pop_back();
+    }
+    kept_.push_front({.name = bucket.name()});
+    kept_by_name_[bucket.name()] = kept_.begin();
+  }
+  Kept& image = kept_.front();
+  image.word = bucket.word;
+  image.bytes.assign(bytes.begin(), bytes.end());
+  ++image.changes;
 }
 
+// How often it was changed is still true.
 void TableCore::forget(std::uint64_t name) {
   const auto found = kept_by_name_.find(name);
-  if (found == kept_by_name_.end()) return;
-  kept_.erase(found->second);
-  kept_by_name_.erase(found);
+  if (found != kept_by_name_.end()) found->second->bytes.clear();
 }
 
 }  // namespace yonder::structures::internal

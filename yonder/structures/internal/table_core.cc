@@ -7,7 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "yonder/base/check.h"
 #include "yonder/remote/chain.h"
+#include "yonder/sync/shared_copy.h"
 
 namespace yonder::structures::internal {
 
@@ -18,6 +20,7 @@ namespace {
 
 // A read that was overtaken so often has met something that is no table.
 constexpr std::uint32_t kMaxAttempts = 10'000;
+constexpr std::uint32_t kNearFindsPerPoll = 256;
 // Buckets of one step of a scan.
 constexpr std::uint64_t kScanBuckets = 64;
 
@@ -36,7 +39,10 @@ TableCore::TableCore(remote::Port port, const RegionToken& token, const TableSha
       options_(options),
       pool_(std::move(pool)),
       io_(port_, *pool_),
-      random_(shape.hash_seed ^ static_cast<std::uint64_t>(port.endpoint().id().value())) {}
+      random_(shape.hash_seed ^ static_cast<std::uint64_t>(port.endpoint().id().value())),
+      near_image_(kMaxImageBytes) {}
+
+TableCore::~TableCore() { YONDER_CHECK(pending_ == 0, "flush() before a table with write-back goes"); }
 
 Result<void> TableCore::check_key(std::span<const std::byte> key) {
   if (key.size() <= kMaxKeyBytes) return {};
@@ -145,11 +151,45 @@ Task<Result<Bucket>> TableCore::load(std::uint64_t hash, Deadline deadline) {
   }
 }
 
+std::optional<Result<TableVersion>> TableCore::find_near(std::span<const std::byte> key,
+                                                         std::vector<std::byte>& value) {
+  if (pending_ != 0) return std::nullopt;
+  // A connection that was lost is noticed only by polling, and memory that is nobody's any
+  // more must not be read for ever.
+  if (++near_finds_ % kNearFindsPerPoll == 0) port_.queue().poll({});
+  if (!window_ || !window_->is_mapped()) {
+    window_ = port_.endpoint().window(token_.key);
+    if (!window_) return std::nullopt;
+  }
+  Bucket bucket{.array = current_, .index = current_.bucket_of(hash_of(key))};
+  if (bucket.word_offset() + 8 > window_->length()) return std::nullopt;
+  if (!window_->load_word(bucket.word_offset(), bucket.word)) return std::nullopt;
+  if (bucket.word == 0) return fail(ErrorCode::kNotFound, "hash table: the key");
+  const BucketWord word = BucketWord::of(bucket.word);
+  if (word.moved || !word.makes_sense(std::min(shape_.bytes, window_->length()))) return std::nullopt;
+  const std::span<std::byte> image = std::span(near_image_).first(kImageBytes[word.image_class]);
+  const bool counts = window_->look(
+      [&](const std::byte* base) { sync::shared_copy(image.data(), base + word.offset, image.size()); });
+  if (!counts) return std::nullopt;
+  const auto entry = ImageView::search(bucket.name(), word.tag, image, key);
+  if (!entry) {
+    if (entry.error() == ErrorCode::kNotFound) return std::unexpected(entry.error());
+    return std::nullopt;
+  }
+  value.assign(entry->value.begin(), entry->value.end());
+  return entry->version;
+}
+
 Task<Result<TableVersion>> TableCore::find(std::span<const std::byte> key, std::vector<std::byte>& value,
                                            Deadline deadline) {
   if (const auto good = check_key(key); !good) co_return std::unexpected(good.error());
   deadline = port_.deadline(deadline);
-  const auto bucket = co_await load(hash_of(key), deadline);
+  const std::uint64_t hash = hash_of(key);
+  if (const PendingPut* put = pending(hash, key); put != nullptr) {
+    value = put->own_value;
+    co_return TableVersion{0};
+  }
+  const auto bucket = co_await load(hash, deadline);
   if (!bucket) co_return std::unexpected(bucket.error());
   const EntryView* entry = bucket->image.find(key);
   if (entry == nullptr) co_return fail(ErrorCode::kNotFound, "hash table: the key");
@@ -182,19 +222,18 @@ Task<void> TableCore::find_many(std::span<FindItem> items, Deadline deadline) {
       item.result = std::unexpected(good.error());
       continue;
     }
-    auto image = Result<ImageView>(fail(ErrorCode::kCorrupt, "not read"));
-    if (done && !buckets[i].bytes.empty()) {
-      image = ImageView::parse(buckets[i].name(), BucketWord::of(buckets[i].word).tag, buckets[i].bytes);
-    }
-    if (image) {
-      const EntryView* entry = image->find(item.key);
-      if (entry == nullptr) {
-        item.result = fail(ErrorCode::kNotFound, "hash table: the key");
+    if (done && !buckets[i].bytes.empty() && pending_ == 0) {
+      const auto entry = ImageView::search(buckets[i].name(), BucketWord::of(buckets[i].word).tag,
+                                           buckets[i].bytes, item.key);
+      if (entry) {
+        item.value.assign(entry->value.begin(), entry->value.end());
+        item.result = entry->version;
         continue;
       }
-      item.value.assign(entry->value.begin(), entry->value.end());
-      item.result = entry->version;
-      continue;
+      if (entry.error() == ErrorCode::kNotFound) {
+        item.result = std::unexpected(entry.error());
+        continue;
+      }
     }
     item.result = co_await find(item.key, item.value, deadline);
   }

@@ -43,6 +43,12 @@ struct Change {
   std::coroutine_handle<> waiter;
 };
 
+// A put that was acknowledged before it left: it owns what it is made of.
+struct PendingPut : Change {
+  std::vector<std::byte> own_key;
+  std::vector<std::byte> own_value;
+};
+
 // A bucket as it was at one moment: its place, its word, and the bytes of its image.
 struct Bucket {
   ArrayWord array;
@@ -59,15 +65,21 @@ class TableCore {
  public:
   TableCore(remote::Port port, const RegionToken& token, const TableShape& shape,
             const FrontEndOptions& options, std::unique_ptr<remote::BufferPool> pool);
+  ~TableCore();
 
   Task<Result<void>> refresh(Deadline deadline);
 
+  // By loads from a window, where the fabric gives one and nothing has moved; none: take
+  // the long way.
+  std::optional<Result<TableVersion>> find_near(std::span<const std::byte> key,
+                                                std::vector<std::byte>& value);
   Task<Result<TableVersion>> find(std::span<const std::byte> key, std::vector<std::byte>& value,
                                   Deadline deadline);
   Task<void> find_many(std::span<FindItem> items, Deadline deadline);
   Task<Result<std::vector<ScannedEntry>>> scan(ScanCursor& cursor, Deadline deadline);
   // Waits for its turn, and leaves alone or with others.
   Task<Result<TableVersion>> change(Change change);
+  Task<Result<void>> flush(Deadline deadline);
   Task<Result<std::uint64_t>> size(Deadline deadline);
   Task<Result<void>> grow(Deadline deadline);
 
@@ -80,6 +92,8 @@ class TableCore {
   // Changes of one bucket that wait while others are under way.
   struct Lane {
     std::deque<Change*> waiting;
+    // Those of them, and of those under way, that nobody waits for.
+    std::list<std::unique_ptr<PendingPut>> pending;
   };
   struct InLane {
     Change& change;
@@ -92,6 +106,7 @@ class TableCore {
     std::uint64_t name = 0;
     std::uint64_t word = 0;
     std::vector<std::byte> bytes;
+    std::uint32_t changes = 0;  // lately
   };
 
   // ---- table_core.cc
@@ -112,6 +127,17 @@ class TableCore {
 
   // ---- table_changes.cc
   Task<void> lead(std::uint64_t lane);
+  Task<void> gather(std::uint64_t lane);
+  std::uint64_t lane_of(std::uint64_t hash) const;
+  // Whether the bucket is changed here often.
+  bool is_hot(std::uint64_t name) const;
+  // Takes the put over, if it may; it is acknowledged then.
+  bool hold_back(const Change& change, std::uint64_t lane);
+  // Leads until nothing is pending in the lane.
+  Task<void> drain(std::uint64_t lane);
+  Task<Result<void>> wait_until_left(Deadline deadline);
+  // The value that was put here last and has not left, if there is one.
+  const PendingPut* pending(std::uint64_t hash, std::span<const std::byte> key) const;
   // Makes all of `changes` in one image, or says to each why not.
   Task<void> apply(std::span<Change* const> changes);
   // False: the bucket is another by now (or may be, if it was not `verified`).
@@ -159,9 +185,19 @@ class TableCore {
   std::int64_t uncounted_ = 0;  // Entries that we made and have not reported.
   bool can_grow_ = true;        // There was memory for it when we last tried.
 
+  std::optional<fabric::Window> window_;
+  std::uint32_t near_finds_ = 0;
+  std::vector<std::byte> near_image_;
+
   TableSpace space_;
   std::unordered_map<std::uint64_t, Lane> lanes_;  // Those with a change under way.
-  std::list<Kept> kept_;                           // Last used first.
+  // Buckets whose changes are worth waiting for. As many as had two changes at once within
+  // a short while; looked through when there are too many.
+  std::unordered_map<std::uint64_t, Instant> hot_until_;
+  std::size_t pending_ = 0;
+  int flushing_ = 0;            // So many calls of flush() wait.
+  Result<void> first_failure_;  // Of puts that were acknowledged, since the last flush.
+  std::list<Kept> kept_;        // Last used first.
   std::unordered_map<std::uint64_t, std::list<Kept>::iterator> kept_by_name_;
 };
 

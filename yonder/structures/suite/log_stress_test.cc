@@ -6,36 +6,15 @@
 #include <thread>
 #include <vector>
 
-#include "yonder/fabric/testbed/shm_place.h"
-#include "yonder/fabric/testbed/tcp_place.h"
-#include "yonder/os/mapping.h"
-#include "yonder/os/memfd.h"
 #include "yonder/structures/log.h"
+#include "yonder/structures/suite/real_bed.h"
 #include "yonder/testing/sanitizer.h"
 
-namespace yonder::structures {
+namespace yonder::structures::suite {
 namespace {
-
-using fabric::testbed::Place;
-using fabric::testbed::ShmPlace;
-using fabric::testbed::TcpPlace;
 
 constexpr LogOptions kOptions{.slots = 512, .lease = std::chrono::seconds(5)};
 constexpr std::uint64_t kWriters = 2;
-
-// A thread's way to the log.
-struct Client {
-  Client(fabric::Fabric& fabric, const std::string& address)
-      : queue(fabric.create_completion_queue({}).value()),
-        scheduler(*queue),
-        endpoint(fabric.connect({.address = address}, *queue).value()),
-        port(*endpoint, scheduler, std::chrono::seconds(60)) {}
-
-  std::unique_ptr<fabric::CompletionQueue> queue;
-  fabric::Scheduler scheduler;
-  std::unique_ptr<fabric::Endpoint> endpoint;
-  remote::Port port;
-};
 
 // Number, writer, and the number again: nothing of it can be torn unnoticed.
 struct Record {
@@ -46,19 +25,9 @@ struct Record {
 
 class Stress {
  public:
-  explicit Stress(Place& place) : place_(place) {
-    const std::uint64_t bytes = Log::bytes_for(kOptions);
-    file_ = std::make_unique<os::Memfd>(os::Memfd::create({.size = bytes}).value());
-    memory_ =
-        os::Mapping::of_file(file_->fd(), {.bytes = bytes, .protection = os::Protection::kReadWrite}).value();
-    region_ = place.server_fabric()
-                  .register_memory({.memory = memory_.bytes(),
-                                    .rights = fabric::Rights::kAll,
-                                    .backing = fabric::Backing{.fd = file_->fd().get()}})
-                  .value();
-    listener_ = place.server_fabric().listen({.address = place.listen_address(), .passive = true}).value();
-    Client client(place.client_fabric(), listener_->address());
-    EXPECT_TRUE(Log::create(client.port, region_.token(), kOptions));
+  explicit Stress(Place& place) : bed_(place, Log::bytes_for(kOptions)) {
+    Thread first(bed_);
+    EXPECT_TRUE(Log::create(first.port, bed_.token(), kOptions));
   }
 
   void run(std::uint64_t appends) {
@@ -72,8 +41,8 @@ class Stress {
  private:
   // In batches of one to eight records; waits while the log is full.
   void write(std::uint64_t writer, std::uint64_t appends) {
-    Client client(place_.client_fabric(), listener_->address());
-    const auto log = Log::open(place_.client_fabric(), client.port, region_.token()).value();
+    Thread own(bed_);
+    const auto log = Log::open(bed_.fabric(), own.port, bed_.token()).value();
     std::vector<Record> records(8);
     for (std::uint64_t number = 0; number < appends;) {
       const std::uint64_t count = std::min(1 + number % 8, appends - number);
@@ -94,8 +63,8 @@ class Stress {
 
   // Every writer's numbers in order and none missing; trims what it has read.
   void read(std::uint64_t appends) {
-    Client client(place_.client_fabric(), listener_->address());
-    const auto log = Log::open(place_.client_fabric(), client.port, region_.token()).value();
+    Thread own(bed_);
+    const auto log = Log::open(bed_.fabric(), own.port, bed_.token()).value();
     const auto reader = log->reader({});
     std::vector<std::uint64_t> expected(kWriters);
     std::uint64_t seen = 0;
@@ -115,11 +84,7 @@ class Stress {
     }
   }
 
-  Place& place_;
-  std::unique_ptr<os::Memfd> file_;
-  os::Mapping memory_;
-  fabric::Region region_;
-  std::unique_ptr<fabric::Listener> listener_;
+  RealBed bed_;
 };
 
 TEST(LogStress, ThreadsShareALogThroughSharedMemory) {
@@ -133,4 +98,4 @@ TEST(LogStress, ThreadsShareALogOverTcp) {
 }
 
 }  // namespace
-}  // namespace yonder::structures
+}  // namespace yonder::structures::suite
