@@ -56,6 +56,7 @@ Task<Result<TableVersion>> TableCore::change(Change change) {
   }
   const auto [found, first] = lanes_.try_emplace(lane);
   found->second.waiting.push_back(&change);
+  found->second.is_awaited = true;
   if (!first) co_await InLane{change};
   // Either somebody else has done it, or it is our turn to lead.
   if (!change.done) co_await lead(lane);
@@ -94,13 +95,15 @@ Task<void> TableCore::drain(std::uint64_t lane) {
   for (;;) {
     Lane& own = lanes_.at(lane);
     const Instant due = port_.clock().now() + options_.write_back;
-    while (own.waiting.size() < options_.together && port_.clock().now() < due && !flushing_) {
+    while (own.waiting.size() < options_.together && port_.clock().now() < due && flushing_ == 0 &&
+           !own.is_awaited) {
       co_await port_.scheduler().sleep_for(std::min(options_.write_back, options_.linger));
     }
     const std::size_t count = std::min(own.waiting.size(), kMaxTogether);
     const std::vector<Change*> together(own.waiting.begin(),
                                         own.waiting.begin() + static_cast<std::ptrdiff_t>(count));
     own.waiting.erase(own.waiting.begin(), own.waiting.begin() + static_cast<std::ptrdiff_t>(count));
+    own.is_awaited = false;
     co_await apply(together);
     std::vector<Change*> awaited;
     for (Change* change : together) {
@@ -221,8 +224,8 @@ Task<void> TableCore::apply(std::span<Change* const> changes) {
       co_return all_fail(fail(ErrorCode::kDeadlineExceeded, "hash table: a change").error());
     }
     if (attempt != 0) co_await pause(attempt);
-    // The swap that failed has told the word of now, after any pause the one of then: what
-    // it names is likely still there.
+    // The swap that failed has told the word of that moment, which lies within this call:
+    // its image is as good as one that is looked up now, if it is still there.
     if (bucket->word == 0 || BucketWord::of(bucket->word).moved) continue;
     verified = (co_await load_image(*bucket, deadline)).has_value();
     if (verified) known = *std::move(bucket);
@@ -277,7 +280,10 @@ Task<Result<bool>> TableCore::try_apply(std::span<Change* const> changes, Bucket
                                         Deadline deadline) {
   std::vector<EntryView> entries;
   const TableVersion version = edit(bucket, changes, entries);
-  if (version == bucket.image.version()) co_return verified;  // Nothing to change.
+  if (version == bucket.image.version()) {  // Nothing to change.
+    if (!verified) bucket.word = 0;         // It may be an old one, so it names nothing.
+    co_return verified;
+  }
   const auto more =
       static_cast<std::int64_t>(entries.size()) - static_cast<std::int64_t>(bucket.image.entries().size());
   ImageBuilder image(bucket.name(), version);

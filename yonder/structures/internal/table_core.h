@@ -92,6 +92,7 @@ class TableCore {
   // Changes of one bucket that wait while others are under way.
   struct Lane {
     std::deque<Change*> waiting;
+    bool is_awaited = false;  // Somebody waits for one of them: nothing is held back then.
     // Those of them, and of those under way, that nobody waits for.
     std::list<std::unique_ptr<PendingPut>> pending;
   };

@@ -198,7 +198,9 @@ TEST_P(TableSuite, HotPutsAreHeldBackSeenHereAndFlushed) {
   ASSERT_EQ(last, 0u) << "a bucket that is changed often is hot";
   EXPECT_EQ(find(*table, "hot"), std::to_string(puts - 1)) << "its own, pending";
   EXPECT_EQ(find(*other, "hot"), std::to_string(puts - 2)) << "not there yet";
-  EXPECT_EQ(table->erase(bytes_of("another")).error(), ErrorCode::kNotFound) << "others go on";
+  for (int i = 0; i < 40; ++i) {  // Of all buckets, that of the hot key among them.
+    EXPECT_EQ(table->erase(bytes_of(std::to_string(i))).error(), ErrorCode::kNotFound) << "others go on";
+  }
   ASSERT_TRUE(table->flush());
   EXPECT_EQ(find(*other, "hot"), std::to_string(puts - 1));
   EXPECT_EQ(find(*table, "hot"), std::to_string(puts - 1));
