@@ -27,8 +27,12 @@ TEST_P(ObjectSuite, AnExtentIsSharedByAllWhoKnowItsName) {
   };
   const auto first = open();
   const auto second = open();
-  const auto made = first->open_or_create("shared", 64 * 1024).value();
-  const auto found = second->open_or_create("shared", 1).value();
+  const auto opened = first->open_or_create("shared", 64 * 1024);
+  ASSERT_TRUE(opened) << opened.error();
+  const auto made = *opened;
+  const auto opened_again = second->open_or_create("shared", 1);
+  ASSERT_TRUE(opened_again) << opened_again.error();
+  const auto found = *opened_again;
   EXPECT_EQ(found.length, made.length);
   EXPECT_EQ(first->create("shared", 1).error(), ErrorCode::kAlreadyExists);
 
@@ -40,8 +44,12 @@ TEST_P(ObjectSuite, AnExtentIsSharedByAllWhoKnowItsName) {
   ASSERT_TRUE(first->endpoint().write(LocalPiece::of(bytes), made.at(1000)).wait());
   ASSERT_TRUE(second->endpoint().read(LocalPiece::of(seen), found.at(1000)).wait());
   EXPECT_EQ(seen, bytes);
-  EXPECT_EQ(first->endpoint().fetch_add(made.at(8), 5).wait().value().value, 0u);
-  EXPECT_EQ(second->endpoint().compare_swap(found.at(8), 5, 9).wait().value().value, 5u);
+  const auto added = first->endpoint().fetch_add(made.at(8), 5).wait();
+  ASSERT_TRUE(added) << added.error();
+  EXPECT_EQ(added->value, 0u);
+  const auto swapped = second->endpoint().compare_swap(found.at(8), 5, 9).wait();
+  ASSERT_TRUE(swapped) << swapped.error();
+  EXPECT_EQ(swapped->value, 5u);
 
   ASSERT_TRUE(second->remove("shared"));
   EXPECT_FALSE(first->endpoint().read(LocalPiece::of(seen), made.at(1000)).wait());

@@ -174,9 +174,10 @@ TEST_P(ThreadedSuite, AClientThatGoesWhileItsAllocationWaitsLeavesNoObject) {
   const std::vector<ObjectPtr> objects = fill(*session);
   obstacle.arm();
   {
-    const auto gone = connect();
+    auto gone = connect();
     const Allocation allocation(*gone);
     ASSERT_TRUE(eventually(*gone, [&] { return server_->stats().waiting == 1; }));
+    gone.reset();  // Ends the allocation, which must still be there.
   }
   ASSERT_TRUE(eventually(*session, [&] { return server_->stats().connections == 1; }));
   ASSERT_TRUE(session->free(objects.back()));

@@ -134,18 +134,17 @@ Result<void> Acceptor::join(std::uint64_t ticket, std::unique_ptr<Transport> sec
   auto& queue = static_cast<TcpQueue&>(*options_.completion_queues[next_queue_]);
   next_queue_ = (next_queue_ + 1) % options_.completion_queues.size();
   YONDER_TRY(seat, Seat::take(queue, context_.next_endpoint_id(), options_.endpoint));
-  YONDER_TRY_VOID(seat.serve(std::move(guest.transport), context_.target, guest.agreement.peer.tenant,
-                             std::move(guest.live)));
-  offer({.seat = std::move(seat), .requests = std::move(second), .agreement = guest.agreement});
-  return {};
-}
-
-void Acceptor::offer(Accepted accepted) {
   {
+    // Both under the lock (then the group's): from serve() on a message of this peer may
+    // reach the application, which then looks for the connection in accept().
     const std::lock_guard lock(mutex_);
-    accepted_.push_back(std::move(accepted));
+    YONDER_TRY_VOID(seat.serve(std::move(guest.transport), context_.target, guest.agreement.peer.tenant,
+                               std::move(guest.live)));
+    accepted_.push_back(
+        {.seat = std::move(seat), .requests = std::move(second), .agreement = guest.agreement});
   }
   accepted_changed_.notify_one();
+  return {};
 }
 
 // ---------------------------------------------------------------- the listener's side

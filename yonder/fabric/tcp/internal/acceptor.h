@@ -110,7 +110,6 @@ class Acceptor final : public Errand, public std::enable_shared_from_this<Accept
   Result<void> welcome(Welcome guest, Instant now);
   Result<void> join(std::uint64_t ticket, std::unique_ptr<Transport> second);
   Result<void> serve_passively(Welcome guest);
-  void offer(Accepted accepted);
 
   const Context context_;
   const ListenOptions options_;
