@@ -5,8 +5,8 @@
 // What computing costs, per entry, in virtual time: kPartitionTime at the sender (make or
 // fetch the entry, hash its key, choose its batch) and kConsumeTime at the receiver (look
 // at it once). Copies are charged by the shuffle itself, posting and polling by the
-// simulator. At the paper's 2.0 GHz these are 40 and 20 cycles. They are what a loop over
-// entries takes here, scaled by the clock; no figure of the paper was fitted with them.
+// simulator. At the paper's 2.0 GHz these are 40 and 20 cycles. They are assumed, of
+// the size of a short loop over entries; no figure of the paper was fitted with them.
 //
 // Concurrency: one thread. Lifetime: values.
 
