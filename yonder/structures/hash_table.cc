@@ -159,6 +159,14 @@ Result<TableVersion> HashTable::find(std::span<const std::byte> key, std::vector
   return core_->port().run(async_find(key, value, deadline));
 }
 void HashTable::find_many(std::span<FindItem> items, Deadline deadline) {
+  // Where finds are loads there is no trip to share.
+  const auto is_near = [&](FindItem& item) {
+    if (!TableCore::check_key(item.key)) return false;
+    const auto found = core_->find_near(item.key, item.value);
+    if (found) item.result = *found;
+    return found.has_value();
+  };
+  if (std::ranges::all_of(items, is_near)) return;
   core_->port().run(async_find_many(items, deadline));
 }
 Result<TableVersion> HashTable::put(std::span<const std::byte> key, std::span<const std::byte> value,
