@@ -161,7 +161,9 @@ TEST_P(ThreadedSuite, AnAllocationThatWaitsEndsWhenTheNodeStops) {
   const Deadline deadline = Deadline::after(session->clock(), std::chrono::seconds(30));
   std::thread stopping([&] { EXPECT_TRUE(server_->stop(deadline)); });
   EXPECT_TRUE(eventually(*session, [&] { return allocation.is_done(); }));
-  EXPECT_EQ(allocation.result().error(), ErrorCode::kStopping);
+  // Unless the look at the heap that was under way ended first, and found nothing.
+  const Error ended = allocation.result().error();
+  EXPECT_TRUE(ended == ErrorCode::kStopping || ended == ErrorCode::kOutOfMemory) << ended;
   stopping.join();
 }
 
