@@ -43,10 +43,8 @@
 //       sleeps for years, is told "moved".
 //
 // *Consolidation*: changes of one bucket that arrive at a front end while another change of
-// that bucket is under way wait for it and then leave as one image, in order. A bucket where
-// that happened is hot for a while: its changes wait for company, until there are `together`
-// of them or `linger` has passed. Each is acknowledged when its image is published, so nothing
-// is held back that somebody relies on; changes that leave together share the earliest of
+// that bucket is under way wait for it and then leave as one image, in order. Each is
+// acknowledged when its image is published; changes that leave together share the earliest of
 // their deadlines. Images of buckets that were changed here are kept, so that the next change
 // needs no read before it.
 //
@@ -100,11 +98,9 @@ struct FrontEndOptions {
   std::uint32_t chunk_bytes = 64 * 1024;
   // Off: every change leaves alone, and no image is kept. For comparison.
   bool consolidate = true;
-  // Changes of a hot bucket wait for others until there are so many, or for so long.
+  // Above 0: puts of hot buckets are acknowledged at once and held back, until there are
+  // `together` of them in a bucket, and at most for so long: see Write-back.
   std::uint32_t together = 16;
-  Duration linger = std::chrono::microseconds(10);
-  // Above 0: puts of hot buckets are acknowledged at once and held back, at most for so
-  // long: see Write-back.
   Duration write_back{};
   // Images of buckets changed here that are kept.
   std::uint32_t kept_images = 4096;

@@ -17,13 +17,11 @@ constexpr Duration kBufferPause = std::chrono::microseconds(2);
 constexpr std::int64_t kReport = 32;
 // Entries per bucket from which the table grows.
 constexpr std::uint64_t kFill = 3;
-// A bucket is hot for so many times the linger after changes of it left together.
-constexpr int kStaysHot = 20;
 // Changes of a kept bucket from which it is hot, and after how many of them they are halved.
 constexpr std::uint32_t kHotChanges = 4;
 constexpr std::uint64_t kChangesPerHalving = 8192;
-// How often a leader looks whether enough changes wait.
-constexpr int kLooks = 4;
+// How often it is looked whether enough puts are held, and whether all have left.
+constexpr Duration kLook = std::chrono::microseconds(10);
 // Buckets split along with each change while it does.
 constexpr std::uint64_t kHelp = 2;
 
@@ -50,7 +48,7 @@ Task<Result<TableVersion>> TableCore::change(Change change) {
       if (change.deadline.passed(port_.clock().now())) {
         co_return fail(ErrorCode::kDeadlineExceeded, "hash table: too many puts are pending", pending_);
       }
-      co_await port_.scheduler().sleep_for(options_.linger);
+      co_await port_.scheduler().sleep_for(kLook);
     }
     if (hold_back(change, lane)) co_return TableVersion{0};
   }
@@ -97,7 +95,7 @@ Task<void> TableCore::drain(std::uint64_t lane) {
     const Instant due = port_.clock().now() + options_.write_back;
     while (own.waiting.size() < options_.together && port_.clock().now() < due && flushing_ == 0 &&
            !own.is_awaited) {
-      co_await port_.scheduler().sleep_for(std::min(options_.write_back, options_.linger));
+      co_await port_.scheduler().sleep_for(std::min(options_.write_back, kLook));
     }
     const std::size_t count = std::min(own.waiting.size(), kMaxTogether);
     const std::vector<Change*> together(own.waiting.begin(),
@@ -144,19 +142,17 @@ Task<Result<void>> TableCore::wait_until_left(Deadline deadline) {
     if (deadline.passed(port_.clock().now())) {
       co_return fail(ErrorCode::kDeadlineExceeded, "hash table: puts that have not left", pending_);
     }
-    co_await port_.scheduler().sleep_for(options_.linger / kLooks);
+    co_await port_.scheduler().sleep_for(kLook);
   }
   co_return Result<void>();
 }
 
 Task<void> TableCore::lead(std::uint64_t lane) {
-  co_await gather(lane);
   std::deque<Change*>& waiting = lanes_.at(lane).waiting;
   const std::size_t count = std::min(waiting.size(), kMaxTogether);
   std::vector<Change*> together(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
   waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
   co_await apply(together);
-  if (count > 1) hot_until_[lane] = port_.clock().now() + kStaysHot * options_.linger;
   // The next leader first: who is resumed may change this bucket again. (References into
   // the map stay good; the iterator may not.)
   Change* next = nullptr;
@@ -169,20 +165,6 @@ Task<void> TableCore::lead(std::uint64_t lane) {
   for (Change* change : together) finish(*change);
   // Not done, so it leads.
   if (next != nullptr) std::exchange(next->waiter, nullptr).resume();
-}
-
-// Changes of a hot bucket wait for company: it is there where there was some before.
-Task<void> TableCore::gather(std::uint64_t lane) {
-  const auto hot = hot_until_.find(lane);
-  if (hot == hot_until_.end()) co_return;
-  const Instant now = port_.clock().now();
-  if (now > hot->second) {
-    hot_until_.erase(hot);
-    co_return;
-  }
-  for (int i = 0; i < kLooks && lanes_.at(lane).waiting.size() < options_.together; ++i) {
-    co_await port_.scheduler().sleep_for(options_.linger / kLooks);
-  }
 }
 
 Task<void> TableCore::apply(std::span<Change* const> changes) {

@@ -128,7 +128,6 @@ class TableCore {
 
   // ---- table_changes.cc
   Task<void> lead(std::uint64_t lane);
-  Task<void> gather(std::uint64_t lane);
   std::uint64_t lane_of(std::uint64_t hash) const;
   // Whether the bucket is changed here often.
   bool is_hot(std::uint64_t name) const;
@@ -192,9 +191,6 @@ class TableCore {
 
   TableSpace space_;
   std::unordered_map<std::uint64_t, Lane> lanes_;  // Those with a change under way.
-  // Buckets whose changes are worth waiting for. As many as had two changes at once within
-  // a short while; looked through when there are too many.
-  std::unordered_map<std::uint64_t, Instant> hot_until_;
   std::size_t pending_ = 0;
   int flushing_ = 0;            // So many calls of flush() wait.
   Result<void> first_failure_;  // Of puts that were acknowledged, since the last flush.
