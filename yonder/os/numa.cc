@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <mutex>
 
 #include "yonder/os/mapping.h"
 
@@ -51,6 +52,9 @@ Result<void> pin_to(std::span<const int> cpus) {
 }  // namespace
 
 Numa Numa::read() {
+  // libnuma fills tables of its own when it is first asked, without a lock.
+  static std::mutex first_use;
+  const std::lock_guard lock(first_use);
   Numa numa;
   numa.available_ = ::numa_available() >= 0;
   if (numa.available_) {
