@@ -74,6 +74,8 @@ Result<rpc::ServerOptions> Port::server_options() const {
   const auto greeting = std::as_bytes(std::span(&life, 1));
   server.greeting.assign(greeting.begin(), greeting.end());
   server.pollers = options_.pollers;
+  // Makes extents: a NIC pins their memory, which takes long.
+  server.workers = options_.pollers == 0 ? 0 : 1;
   server.max_request = options_.max_data + head;
   // Rounded up: a client says its limit in powers of two.
   server.max_response = std::bit_ceil(std::max<std::uint32_t>(

@@ -235,21 +235,25 @@ void Port::add_stage_handlers() {
 void Port::add_extent_handlers() {
   using protocol::ExtentRequest;
   using protocol::TokenAnswer;
+  constexpr rpc::MethodOptions kSlow{.run = rpc::Run::kWorker};
   server_->handle<protocol::MakeExtent>(
       [this](const Context& context, const ExtentRequest& request) -> Result<TokenAnswer> {
         YONDER_TRY(token, extents_.create(context.tenant, request.name, request.bytes, number_));
         return TokenAnswer{token};
-      });
+      },
+      kSlow);
   server_->handle<protocol::OpenExtent>(
       [this](const Context& context, const ExtentRequest& request) -> Result<TokenAnswer> {
         YONDER_TRY(token, extents_.open(context.tenant, request.name, number_));
         return TokenAnswer{token};
-      });
+      },
+      kSlow);
   server_->handle<protocol::DropExtent>(
       [this](const Context& context, const ExtentRequest& request) -> Result<rpc::Empty> {
         YONDER_TRY_VOID(extents_.remove(context.tenant, request.name));
         return rpc::Empty{};
-      });
+      },
+      kSlow);
 }
 
 }  // namespace yonder::node::internal
