@@ -10,11 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness/target_process.h"
 #include "bench/hashtable/sim_table.h"
+#include "bench/lent/lent_process.h"
 #include "yonder/base/prng.h"
-#include "yonder/fabric/open/open.h"
-#include "yonder/fabric/scheduler.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/structures/hash_table.h"
 
@@ -58,32 +56,6 @@ Result<void> measure_sim(const Options& options, Report& report) {
 }
 
 // ---------------------------------------------------------------- real
-
-// One front end, and a table in the memory of another process.
-struct RealTable {
-  std::unique_ptr<fabric::Fabric> fabric;
-  std::unique_ptr<fabric::CompletionQueue> queue;
-  std::unique_ptr<fabric::Scheduler> scheduler;
-  std::unique_ptr<fabric::Endpoint> endpoint;
-  std::unique_ptr<HashTable> table;
-};
-
-Result<RealTable> connect(const std::string& address) {
-  RealTable real;
-  YONDER_TRY(opened, fabric::open(address));
-  real.fabric = std::move(opened);
-  YONDER_TRY(queue, real.fabric->create_completion_queue({}));
-  real.queue = std::move(queue);
-  real.scheduler = std::make_unique<fabric::Scheduler>(*real.queue);
-  YONDER_TRY(endpoint, real.fabric->connect({.address = address}, *real.queue));
-  real.endpoint = std::move(endpoint);
-  YONDER_TRY(token, fabric::RegionToken::decode(real.endpoint->greeting()));
-  const remote::Port port(*real.endpoint, *real.scheduler);
-  YONDER_TRY_VOID(HashTable::create(port, token, {.log2_buckets = 16}));
-  YONDER_TRY(table, HashTable::open(*real.fabric, port, token, {.chunk_bytes = 1 << 20}));
-  real.table = std::move(table);
-  return real;
-}
 
 Value value_of(std::uint64_t key) {
   Value value;
@@ -188,18 +160,17 @@ Result<void> measure_real(const Options& options, const std::string& provider, R
   const std::uint64_t keys = is_tcp ? 20'000 : options.quick ? 1'000'000 : 8'000'000;
   // Images, arrays as they double, and chunks.
   const Bytes memory(std::max<std::uint64_t>(keys * 512, std::uint64_t{64} << 20));
-  YONDER_TRY(target,
-             TargetProcess::start(options.program,
-                                  {.addresses = {is_tcp ? "tcp://127.0.0.1:0" : "shm:"}, .memory = memory}));
-  YONDER_TRY(real, connect(target.addresses()[0]));
-  YONDER_TRY_VOID(fill(*real.table, keys));
+  YONDER_TRY(lent, LentProcess::start(options, provider, memory));
+  YONDER_TRY_VOID(HashTable::create(lent->port(), lent->token, {.log2_buckets = 16}));
+  YONDER_TRY(table, HashTable::open(*lent->fabric, lent->port(), lent->token, {.chunk_bytes = 1 << 20}));
+  YONDER_TRY_VOID(fill(*table, keys));
   report.result(fmt::format("{}_keys", provider), static_cast<double>(keys));
   if (!is_tcp) {
     LocalMap map(keys);
     for (std::uint64_t key = 0; key < keys; ++key) map.emplace(key, value_of(key));
-    YONDER_TRY_VOID(compare_finds(*real.table, map, keys, options, report));
+    YONDER_TRY_VOID(compare_finds(*table, map, keys, options, report));
   }
-  return compare_multiget(*real.table, keys, options, provider, report);
+  return compare_multiget(*table, keys, options, provider, report);
 }
 
 }  // namespace
@@ -210,10 +181,8 @@ Result<void> run_hashtable_bench(const Options& options, Report& report) {
     report.set_simulated(true);
     return measure_sim(options, report);
   }
-  for (const char* provider : {"shm", "tcp"}) {
-    if (options.wants(provider)) YONDER_TRY_VOID(measure_real(options, provider, report));
-  }
-  return {};
+  return for_real_providers(
+      options, [&](const std::string& provider) { return measure_real(options, provider, report); });
 }
 
 }  // namespace yonder::bench
