@@ -43,6 +43,7 @@ TEST_FOLDERS = {
     "rpc/suite": "rpc",
     "remote/suite": "remote",
     "client/suite": "client",
+    "segment/suite": "segment",
     "structures/suite": "structures",
     "structures/suite_shuffle": "structures",
 }

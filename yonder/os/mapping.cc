@@ -172,6 +172,18 @@ Result<void> Mapping::remap_anonymous(std::size_t offset, std::size_t length) {
   return replace(offset, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+Result<Mapping> Mapping::move_out(std::size_t offset, std::size_t length, Mapping room) {
+  YONDER_TRY_VOID(check_range(offset, length));
+  if (room.size_ != length) return fail(ErrorCode::kInvalidArgument, "move pages into a room");
+  // The old range stays mapped (DONTUNMAP), so that nobody else can get it before it is
+  // a reservation again. Until then an access there finds the same pages by a fault.
+  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+  if (::mremap(data_ + offset, length, length, kFlags, room.data_) == MAP_FAILED)
+    return fail_errno("mremap");
+  YONDER_TRY_VOID(remap_reserved(offset, length));
+  return room;
+}
+
 Result<void> Mapping::remap_reserved(std::size_t offset, std::size_t length) {
   return replace(offset, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }

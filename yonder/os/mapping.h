@@ -97,6 +97,14 @@ class Mapping {
   // Turns the range back into a bare reservation; its private memory is freed.
   Result<void> remap_reserved(std::size_t offset, std::size_t length);
 
+  // Moves the pages of a part, page tables and all, into `room` (a reservation of exactly
+  // that length), and leaves a bare reservation behind: from then on every access to the
+  // part faults. Takes the same time for 1 MiB and 64 GiB (tens of microseconds) if both
+  // places are aligned to 1 GiB and the part covers one mapping; mprotect would change
+  // every page. Returns the mapping that has the pages now.
+  // Errors: kInvalidArgument, kOutOfMemory; the part is as it was.
+  Result<Mapping> move_out(std::size_t offset, std::size_t length, Mapping room);
+
   Result<void> protect(std::size_t offset, std::size_t length, Protection protection);
   // Drops the pages: private memory reads as zero again, file pages are re-read.
   Result<void> drop_pages(std::size_t offset, std::size_t length);

@@ -167,5 +167,21 @@ TEST(Mapping, SpansOutsideAreABug) {
   EXPECT_DEATH((void)mapping.bytes(4000, 97), "inside the mapping");
 }
 
+TEST(Mapping, MovesPagesOutAndLeavesAReservation) {
+  const Memfd file = Memfd::create({.size = 2 * kPageBytes}).value();
+  Mapping arena = Mapping::reserve({.bytes = 8 * kPageBytes}).value();
+  ASSERT_TRUE(arena.remap_file(4 * kPageBytes, file.fd(),
+                               {.bytes = 2 * kPageBytes, .protection = Protection::kReadWrite}));
+  arena.data()[4 * kPageBytes] = std::byte{42};
+  Mapping room = Mapping::reserve({.bytes = 2 * kPageBytes}).value();
+  const std::byte* place = room.data();
+  const Mapping moved = arena.move_out(4 * kPageBytes, 2 * kPageBytes, std::move(room)).value();
+  EXPECT_EQ(moved.data(), place);
+  EXPECT_EQ(moved.data()[0], std::byte{42});
+  EXPECT_DEATH(arena.data()[4 * kPageBytes] = std::byte{1}, "");
+  EXPECT_EQ(arena.move_out(0, 2 * kPageBytes, Mapping::reserve({.bytes = kPageBytes}).value()).error(),
+            ErrorCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace yonder::os

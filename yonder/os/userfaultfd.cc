@@ -17,6 +17,7 @@ static_assert(kUffdMissing == UFFDIO_REGISTER_MODE_MISSING && kUffdProtected == 
 static_assert(kUffdSigbus == UFFD_FEATURE_SIGBUS && kUffdThreadId == UFFD_FEATURE_THREAD_ID);
 static_assert(kUffdMissingShmem == UFFD_FEATURE_MISSING_SHMEM &&
               kUffdMissingHuge == UFFD_FEATURE_MISSING_HUGETLBFS);
+static_assert(kUffdMinor == UFFDIO_REGISTER_MODE_MINOR && kUffdMinorShmem == UFFD_FEATURE_MINOR_SHMEM);
 static_assert(kUffdExactAddress == UFFD_FEATURE_EXACT_ADDRESS);
 static_assert(kUffdWriteProtect == UFFD_FEATURE_PAGEFAULT_FLAG_WP);
 static_assert(kUffdWriteProtectShmem == UFFD_FEATURE_WP_HUGETLBFS_SHMEM);
@@ -38,7 +39,8 @@ Error ioctl_error(const char* call) {
     case EINVAL:
       return {ErrorCode::kInvalidArgument, call, EINVAL};
     case EBUSY:
-      return {ErrorCode::kAlreadyExists, call, EBUSY};
+    case EEXIST:
+      return {ErrorCode::kAlreadyExists, call, errno};
     // The range was unmapped or unregistered, or its process is ending.
     case ENOENT:
     case ESRCH:
@@ -131,6 +133,15 @@ Result<void> Userfaultfd::zero(std::span<std::byte> range, bool wake) const {
                             .zeropage = 0};
     const int result = ::ioctl(fd_.get(), UFFDIO_ZEROPAGE, &request);
     moved = request.zeropage;
+    return result;
+  });
+}
+
+Result<void> Userfaultfd::admit(std::span<std::byte> range) const {
+  return repeat_partial(range.size(), "ioctl(UFFDIO_CONTINUE)", [&](std::size_t done, std::int64_t& moved) {
+    uffdio_continue request{.range = range_of(range.subspan(done)), .mode = 0, .mapped = 0};
+    const int result = ::ioctl(fd_.get(), UFFDIO_CONTINUE, &request);
+    moved = request.mapped;
     return result;
   });
 }

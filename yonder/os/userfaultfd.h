@@ -16,7 +16,7 @@
 // faults work: then a read() into a page that is not there fails with EFAULT
 // instead of faulting (see user_mode_only()).
 //
-// Concurrency: all functions from any thread; copy, zero and wake also from a
+// Concurrency: all functions from any thread; copy, zero, admit and wake also from a
 // SIGBUS handler (one system call each).
 // Lifetime: closing it unregisters all ranges; threads asleep in a fault of it
 // then get zeroed pages.
@@ -39,6 +39,7 @@ enum UffdFeature : std::uint64_t {
   kUffdMissingHuge = 1u << 4,    // …and of huge-page memfds.
   kUffdSigbus = 1u << 7,         // SIGBUS in the faulting thread instead of a Fault.
   kUffdThreadId = 1u << 8,       // Fault::thread_id is filled.
+  kUffdMinorShmem = 1u << 10,    // Minor faults of memfds.
   kUffdExactAddress = 1u << 11,  // Fault::address is not rounded to its page.
   kUffdWriteProtectShmem = 1u << 12,
   kUffdWriteProtectUnpopulated = 1u << 13,  // Protecting a range covers pages not there yet.
@@ -49,6 +50,9 @@ enum UffdFeature : std::uint64_t {
 enum UffdMode : std::uint64_t {
   kUffdMissing = 1u << 0,
   kUffdProtected = 1u << 1,
+  // The page is in the memfd but not mapped here: somebody fills pages through another
+  // mapping of the file, and nobody sees one before admit() says that it is complete.
+  kUffdMinor = 1u << 2,
 };
 
 struct Fault {
@@ -93,6 +97,11 @@ class Userfaultfd {
   Result<void> copy(const CopyOptions& options) const;
   // Puts zeroed pages in. Anonymous memory only. Errors as copy.
   Result<void> zero(std::span<std::byte> range, bool wake = true) const;
+  // Maps pages that are in the memfd already, and wakes who waits for them. Needs
+  // kUffdMinor. Errors: kAlreadyExists (a page is mapped; those before it are now, too),
+  // kNotFound (range is no longer mapped or registered), kOsError (EFAULT: a page is not
+  // in the file).
+  Result<void> admit(std::span<std::byte> range) const;
   // Wakes who waits for a page of the range.
   Result<void> wake(std::span<std::byte> range) const;
   // Protects the range against writes, or allows them again and wakes who waits.

@@ -208,5 +208,28 @@ TEST_F(UserfaultfdTest, WithoutPrivilegesUserModeFaultsStillWork) {
   EXPECT_EQ(child.wait(later()).value().value, 0);
 }
 
+TEST_F(UserfaultfdTest, PagesFilledThroughAnotherMappingAreSeenOnlyOnceAdmitted) {
+  constexpr std::uint64_t kWanted = kUffdMissingShmem | kUffdMinorShmem;
+  if (!has(kWanted)) GTEST_SKIP() << "this kernel has no minor faults for memfds";
+  const Userfaultfd uffd = Userfaultfd::open({.features = kWanted}).value();
+  const Memfd file = Memfd::create({.size = 4 * kPageBytes}).value();
+  const FileMappingOptions whole{.bytes = file.size(), .protection = Protection::kReadWrite};
+  const Mapping seen = Mapping::of_file(file.fd(), whole).value();
+  const Mapping filled = Mapping::of_file(file.fd(), whole).value();
+  ASSERT_TRUE(uffd.register_range(seen.bytes(), kUffdMissing | kUffdMinor));
+  std::memset(filled.data(), 7, 2 * kPageBytes);
+
+  std::atomic<int> value{0};
+  std::thread reader([&] { value = read_byte(seen, kPageBytes); });
+  const Fault fault = uffd.wait_fault(later()).value();
+  EXPECT_EQ(page_at(fault.address).data(), seen.data() + kPageBytes);
+  EXPECT_EQ(value, 0);
+  EXPECT_TRUE(uffd.admit(seen.bytes(0, 2 * kPageBytes)));
+  reader.join();
+  EXPECT_EQ(value, 7);
+  EXPECT_EQ(uffd.admit(seen.bytes(0, kPageBytes)).error(), ErrorCode::kAlreadyExists);
+  EXPECT_FALSE(uffd.admit(seen.bytes(3 * kPageBytes, kPageBytes)));  // Not in the file.
+}
+
 }  // namespace
 }  // namespace yonder::os

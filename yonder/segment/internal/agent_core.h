@@ -1,0 +1,144 @@
+#pragma once
+// Agent::Core: the table of segments, the connections to other agents, and the threads.
+//
+// Threads: one rpc poller (Prepare and Transfer, which must be quick), one rpc worker
+// (offers and the rest, which map memory and connect), one mover per segment that is
+// expected or arriving, and the ticker (lease, unclear matters, memory to unmap).
+//
+// Lock order: the table's lock, then a holding's; neither is held during a call to
+// another process.
+//
+// Concurrency and lifetime: as Agent.
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "yonder/fabric/fabric.h"
+#include "yonder/rpc/server.h"
+#include "yonder/segment/agent.h"
+#include "yonder/segment/internal/holding.h"
+#include "yonder/segment/internal/peer_line.h"
+#include "yonder/segment/internal/protocol.h"
+#include "yonder/sync/mutex.h"
+
+namespace yonder::segment {
+
+class Agent::Core {
+ public:
+  using HoldingPtr = std::shared_ptr<internal::Holding>;
+
+  Core(fabric::Fabric& fabric, Arena& arena, Directory& directory, AgentOptions options);
+  ~Core();
+  Result<void> start();
+
+  ProcessId id() const { return self_; }
+  const Clock& clock() const { return clock_; }
+  Deadline or_default(Deadline deadline) const {
+    return deadline.or_default(Deadline::after(clock_, options_.timeout));
+  }
+
+  Result<Segment> allocate(Bytes bytes, Deadline deadline);
+  Result<void> deallocate(SegmentId segment, Deadline deadline);
+  Result<void> release(SegmentId segment, ByteRange range);
+  std::vector<Migration> migrations() const;
+
+  // Source (agent_source.cc).
+  Result<void> connect(SegmentId segment, ProcessId target, ConnectOptions options, Deadline deadline);
+  Result<void> cancel(SegmentId segment, Deadline deadline);
+  Result<void> transfer(SegmentId segment, Deadline deadline);
+
+  // Target (agent_target.cc).
+  Result<Segment> receive(Deadline deadline);
+  Result<void> pull(SegmentId segment, ByteRange range, Deadline deadline);
+  Result<void> close(SegmentId segment, Deadline deadline);
+  Result<std::vector<ByteRange>> missing(SegmentId segment) const;
+
+ private:
+  Result<HoldingPtr> find(SegmentId segment) const;
+  // A segment that the application may use.
+  Result<HoldingPtr> find_owned(SegmentId segment) const;
+  void insert(HoldingPtr holding);
+  // Takes it out of the table and unmaps it; its mover must have ended, or be the caller.
+  void drop(const HoldingPtr& holding);
+  Segment describe(internal::Holding& holding) const;
+  Result<std::shared_ptr<internal::PeerLine>> line_to(ProcessId process, Deadline deadline);
+  void forget_line(ProcessId process);
+
+  void serve();
+  void serve_source();
+  void serve_target();
+
+  // Source.
+  Result<void> export_region(internal::Holding& holding);
+  Result<void> fence(internal::Holding& holding, ProcessId target);
+  Result<void> commit(internal::Holding& holding, ProcessId target, Deadline deadline);
+  void restore(internal::Holding& holding);
+  void tell_target(internal::Holding& holding, ProcessId target, Deadline deadline);
+  Result<protocol::Ranges> answer_data_ranges(const protocol::DataRangesRequest& request);
+  Result<rpc::Empty> take_arrived(const protocol::ArrivedRequest& request);
+  Result<rpc::Empty> take_close(const protocol::SegmentMessage& request);
+
+  // Target.
+  Result<rpc::Empty> take_offer(const rpc::Context& context, const protocol::OfferRequest& offer);
+  Result<rpc::Empty> take_prepare();
+  Result<rpc::Empty> take_transfer(const rpc::Context& context, const protocol::TransferRequest& request);
+  Result<rpc::Empty> take_withdraw(const protocol::SegmentMessage& request);
+  Result<void> check_offer(const protocol::OfferRequest& offer, Deadline deadline);
+  // The segment is ours from now on.
+  void own(const HoldingPtr& holding, Epoch epoch);
+  void hand_out(const Segment& segment);
+  void move_in(const HoldingPtr& holding, const std::stop_token& stop);
+  bool await_ownership(const HoldingPtr& holding, const std::stop_token& stop);
+  bool ask_directory(const HoldingPtr& holding);
+  void skip_holes(internal::Holding& holding, internal::Arrival& arrival);
+  Result<void> fill(internal::Holding& holding, internal::Arrival& arrival, const std::stop_token& stop);
+  // All of it is here: from now on it is memory like any other.
+  Result<void> finish(internal::Holding& holding);
+  // The source need not keep it any more: it is told now, or by the ticker until it knows.
+  void tell_source(SegmentId segment, ProcessId source);
+
+  // Ticker (agent_ticker.cc).
+  void tick_until(const std::stop_token& stop);
+  void tick(std::uint64_t round);
+  void resolve_doubt(const HoldingPtr& holding);
+  void look_after_leaving(const HoldingPtr& holding);
+  void report_arrived(const HoldingPtr& holding);
+  void repeat_closings();
+  void unmap_later(os::Mapping mapping);
+
+  fabric::Fabric& fabric_;
+  Arena& arena_;
+  Directory& directory_;
+  const AgentOptions options_;
+  const Clock& clock_;
+  ProcessId self_;
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<fabric::Listener> data_listener_;
+
+  mutable sync::Mutex mutex_;
+  std::map<SegmentId, HoldingPtr> table_ YONDER_GUARDED_BY(mutex_);
+  std::unordered_map<ProcessId, std::shared_ptr<internal::PeerLine>> lines_ YONDER_GUARDED_BY(mutex_);
+  std::vector<os::Mapping> to_unmap_ YONDER_GUARDED_BY(mutex_);
+  std::vector<HoldingPtr> ended_ YONDER_GUARDED_BY(mutex_);  // their movers have ended
+  struct Closing {
+    SegmentId segment;
+    ProcessId source;
+  };
+  std::vector<Closing> closings_ YONDER_GUARDED_BY(mutex_);  // not heard yet
+
+  sync::Mutex received_mutex_;
+  sync::Condition received_changed_;
+  std::deque<Segment> received_ YONDER_GUARDED_BY(received_mutex_);
+  // Looked at without the lock by a receiver that was told to be ready.
+  std::atomic<std::uint32_t> received_count_{0};
+  std::atomic<std::int64_t> ready_until_ns_{0};
+
+  std::jthread ticker_;  // Last: ends before what it uses.
+};
+
+}  // namespace yonder::segment

@@ -1,0 +1,229 @@
+// The source's part: offer, fence, commit, and keep the bytes until they were read.
+
+#include <utility>
+
+#include "yonder/base/log.h"
+#include "yonder/segment/internal/agent_core.h"
+#include "yonder/segment/internal/fault_router.h"
+
+namespace yonder::segment {
+
+using internal::Holding;
+using internal::HoldingState;
+
+namespace {
+
+// The call may have been executed, or can be tried again.
+bool is_unclear(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kDeadlineExceeded:
+    case ErrorCode::kConnectionLost:
+    case ErrorCode::kConnectionRefused:
+    case ErrorCode::kStopping:
+    case ErrorCode::kOverloaded:
+    case ErrorCode::kQueueFull:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Ranges for an offer may be rough: they only make room.
+constexpr std::uint64_t kRoughGap = 128 << 10;
+
+}  // namespace
+
+void Agent::Core::serve_source() {
+  namespace p = protocol;
+  const rpc::MethodOptions worker{.run = rpc::Run::kWorker};
+  server_->handle<p::DataRanges>(
+      [this](const rpc::Context&, const p::DataRangesRequest& request) {
+        return answer_data_ranges(request);
+      },
+      worker);
+  server_->handle<p::Arrived>(
+      [this](const rpc::Context&, const p::ArrivedRequest& request) { return take_arrived(request); },
+      worker);
+  server_->handle<p::Close>(
+      [this](const rpc::Context&, const p::SegmentMessage& request) { return take_close(request); }, worker);
+}
+
+// ---------------------------------------------------------------- offer
+
+Result<void> Agent::Core::export_region(Holding& holding) {
+  YONDER_TRY(room, Arena::make_room(holding.record.slots));
+  YONDER_TRY(region, fabric_.register_memory({.memory = holding.second.bytes(),
+                                              .rights = fabric::Rights::kRead,
+                                              .backing = fabric::Backing{.fd = holding.file.fd().get()}}));
+  const sync::LockGuard lock(holding.mutex);
+  holding.room = std::move(room);
+  holding.region = std::move(region);
+  return {};
+}
+
+Result<void> Agent::Core::connect(SegmentId segment, ProcessId target, ConnectOptions options,
+                                  Deadline deadline) {
+  deadline = or_default(deadline);
+  YONDER_TRY(holding, find_owned(segment));
+  if (holding->current_state() != HoldingState::kOwned)
+    return fail(ErrorCode::kAlreadyExists, "connect: the segment is already moving");
+  YONDER_TRY(record, directory_.begin_move(segment, self_, target, deadline));
+  const auto offer = [&]() -> Result<void> {
+    YONDER_TRY_VOID(export_region(*holding));
+    YONDER_TRY(rough,
+               internal::data_ranges(holding->file, {.limit = protocol::kMaxRanges, .join = kRoughGap}));
+    YONDER_TRY(line, line_to(target, deadline));
+    YONDER_TRY_VOID(line->call<protocol::Offer>({.record = record,
+                                                 .data_address = data_listener_->address(),
+                                                 .region = holding->region.token(),
+                                                 .release_early = options.release_early,
+                                                 .data = {std::move(rough)}},
+                                                deadline));
+    return {};
+  };
+  if (Result<void> offered = offer(); !offered) {
+    if (is_unclear(offered.error().code())) forget_line(target);
+    (void)directory_.cancel_move(segment, self_, deadline);
+    const sync::LockGuard lock(holding->mutex);
+    holding->region = fabric::Region();
+    return offered;
+  }
+  const sync::LockGuard lock(holding->mutex);
+  holding->record = record;
+  holding->peer = target;
+  holding->bytes_told = 0;
+  holding->state = HoldingState::kOffered;
+  return {};
+}
+
+Result<void> Agent::Core::cancel(SegmentId segment, Deadline deadline) {
+  deadline = or_default(deadline);
+  YONDER_TRY(holding, find_owned(segment));
+  if (holding->current_state() != HoldingState::kOffered) return {};
+  YONDER_TRY_VOID(directory_.cancel_move(segment, self_, deadline));
+  // If the target does not hear it now, it finds out from the directory.
+  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding->peer, deadline))
+    (void)(*line)->call<protocol::Withdraw>({segment}, deadline);
+  const sync::LockGuard lock(holding->mutex);
+  holding->region = fabric::Region();
+  holding->room = os::Mapping();
+  holding->state = HoldingState::kOwned;
+  return {};
+}
+
+// ---------------------------------------------------------------- transfer
+
+Result<void> Agent::Core::fence(Holding& holding, ProcessId target) {
+  const SlotRange slots = holding.record.slots;
+  internal::FaultRouter::set_notice(slots, holding.record.id, target, next(holding.record.epoch));
+  Result<os::Mapping> moved = arena_.fence(slots, std::move(holding.room));
+  if (!moved) {
+    internal::FaultRouter::remove_notice(slots);
+    return std::unexpected(moved.error());
+  }
+  holding.room = std::move(*moved);  // Unmapped when nobody waits.
+  return {};
+}
+
+void Agent::Core::restore(Holding& holding) {
+  const Result<void> mapped = arena_.map(holding.record.slots, holding.file);
+  YONDER_CHECK(mapped.has_value(), "a segment that was not transferred can be mapped again");
+  internal::FaultRouter::remove_notice(holding.record.slots);
+  const sync::LockGuard lock(holding.mutex);
+  holding.region = fabric::Region();
+  holding.state = HoldingState::kOwned;
+}
+
+// S3: asks until it knows, or the deadline passes.
+Result<void> Agent::Core::commit(Holding& holding, ProcessId target, Deadline deadline) {
+  const Move move{holding.record.id, self_, target, holding.record.epoch};
+  for (;;) {
+    const Result<SegmentRecord> committed = directory_.commit_move(move, deadline);
+    if (committed) {
+      holding.record = *committed;
+      return {};
+    }
+    if (!is_unclear(committed.error().code()) || deadline.passed(clock_.now()))
+      return std::unexpected(committed.error());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void Agent::Core::tell_target(Holding& holding, ProcessId target, Deadline deadline) {
+  Result<std::shared_ptr<internal::PeerLine>> line = line_to(target, deadline);
+  const Result<rpc::Empty> told =
+      line ? (*line)->call<protocol::Transfer>({holding.record.id, holding.record.epoch}, deadline)
+           : Result<rpc::Empty>(std::unexpected(line.error()));
+  if (told) return;
+  // S2: the target asks the directory.
+  forget_line(target);
+  log_warn("segment", "target did not hear of its transfer",
+           {{"segment", holding.record.id.value()}, {"target", target.value()}, {"error", told.error()}});
+}
+
+Result<void> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
+  deadline = or_default(deadline);
+  YONDER_TRY(holding, find_owned(segment));
+  if (holding->current_state() != HoldingState::kOffered)
+    return fail(ErrorCode::kNotFound, "transfer: connect the segment to a target first");
+  const ProcessId target = holding->peer;
+  // Wakes everybody who has a part in what follows, so that the pause is none of theirs.
+  YONDER_TRY(line, line_to(target, deadline));
+  YONDER_TRY_VOID(directory_.find(segment, deadline));
+  YONDER_TRY_VOID(line->call<protocol::Prepare>({segment}, deadline));
+
+  {
+    const sync::LockGuard lock(holding->mutex);
+    YONDER_TRY_VOID(fence(*holding, target));
+  }
+  if (Result<void> committed = commit(*holding, target, deadline); !committed) {
+    if (is_unclear(committed.error().code())) {
+      holding->set_state(HoldingState::kInDoubt);
+    } else {
+      unmap_later(std::move(holding->room));
+      restore(*holding);
+    }
+    return committed;
+  }
+  holding->set_state(HoldingState::kLeaving);
+  tell_target(*holding, target, deadline);
+  unmap_later(std::move(holding->room));
+  return {};
+}
+
+// ---------------------------------------------------------------- while it is read
+
+Result<protocol::Ranges> Agent::Core::answer_data_ranges(const protocol::DataRangesRequest& request) {
+  YONDER_TRY(holding, find(request.segment));
+  if (holding->current_state() != HoldingState::kLeaving)
+    return fail(ErrorCode::kNotFound, "data ranges of a segment that is not leaving");
+  YONDER_TRY(ranges,
+             internal::data_ranges(holding->file, {.from = request.from, .limit = protocol::kMaxRanges}));
+  return protocol::Ranges{std::move(ranges)};
+}
+
+Result<rpc::Empty> Agent::Core::take_arrived(const protocol::ArrivedRequest& request) {
+  YONDER_TRY(holding, find(request.segment));
+  if (holding->current_state() != HoldingState::kLeaving)
+    return fail(ErrorCode::kNotFound, "a segment arrives that is not leaving");
+  for (const ByteRange& range : request.arrived.ranges) {
+    if (range.offset % os::kPageBytes != 0 || range.length % os::kPageBytes != 0 ||
+        range.offset + range.length > holding->file.size()) {
+      return fail(ErrorCode::kOutOfBounds, "a segment arrives beyond its end");
+    }
+    YONDER_TRY_VOID(holding->file.punch_hole(range.offset, range.length));
+    const sync::LockGuard lock(holding->mutex);
+    holding->bytes_told += range.length;
+  }
+  return rpc::Empty{};
+}
+
+Result<rpc::Empty> Agent::Core::take_close(const protocol::SegmentMessage& request) {
+  YONDER_TRY(holding, find(request.segment));
+  if (holding->current_state() != HoldingState::kLeaving)
+    return fail(ErrorCode::kNotFound, "close a segment that is not leaving");
+  drop(holding);
+  return rpc::Empty{};
+}
+
+}  // namespace yonder::segment

@@ -1,0 +1,318 @@
+// The target's part: make room, own, and bring the bytes.
+
+#include <algorithm>
+#include <utility>
+
+#include "yonder/base/log.h"
+#include "yonder/segment/internal/agent_core.h"
+#include "yonder/segment/internal/fault_router.h"
+#include "yonder/sync/spin.h"
+
+namespace yonder::segment {
+
+using internal::Arrival;
+using internal::Holding;
+using internal::HoldingState;
+
+namespace {
+
+// After a Prepare the transfer is on its way; a receiver looks for it so long without
+// going to sleep. Longer than a fence and a commit take, short enough for one lost source.
+constexpr Duration kReadyFor = std::chrono::milliseconds(2);
+
+// A source that does not hear in this time is told again by the ticker.
+constexpr Duration kCloseTimeout = std::chrono::milliseconds(500);
+
+}  // namespace
+
+void Agent::Core::serve_target() {
+  namespace p = protocol;
+  const rpc::MethodOptions worker{.run = rpc::Run::kWorker};
+  server_->handle<p::Offer>([this](const rpc::Context& context,
+                                   const p::OfferRequest& offer) { return take_offer(context, offer); },
+                            worker);
+  server_->handle<p::Withdraw>(
+      [this](const rpc::Context&, const p::SegmentMessage& request) { return take_withdraw(request); },
+      worker);
+  server_->handle<p::Prepare>(
+      [this](const rpc::Context&, const p::SegmentMessage&) { return take_prepare(); });
+  server_->handle<p::Transfer>([this](const rpc::Context& context, const p::TransferRequest& request) {
+    return take_transfer(context, request);
+  });
+}
+
+// ---------------------------------------------------------------- offer
+
+// A peer's word is not enough to map memory: the directory must know of the move.
+Result<void> Agent::Core::check_offer(const protocol::OfferRequest& offer, Deadline deadline) {
+  YONDER_TRY(record, directory_.find(offer.record.id, deadline));
+  if (record.state != SegmentState::kMoving || record.target != self_ || record != offer.record)
+    return fail(ErrorCode::kNotFound, "an offer that the directory does not know");
+  if (const Result<HoldingPtr> here = find(offer.record.id)) {
+    if ((*here)->current_state() != HoldingState::kLeaving)
+      return fail(ErrorCode::kAlreadyExists, "an offer of a segment that is here");
+    // It left from here, and comes back: who offers it has all of it.
+    drop(*here);
+  }
+  const Offered offered{.id = record.id, .source = record.owner, .bytes = record.bytes};
+  if (options_.consent && !options_.consent(offered))
+    return fail(ErrorCode::kDeclined, "an offered segment is not wanted");
+  return {};
+}
+
+Result<rpc::Empty> Agent::Core::take_offer(const rpc::Context& context, const protocol::OfferRequest& offer) {
+  YONDER_TRY_VOID(check_offer(offer, context.deadline()));
+  YONDER_TRY(holding, internal::make_holding(arena_, offer.record));
+  const auto prepare = [&]() -> Result<void> {
+    if (options_.receive.make_room) {
+      for (const ByteRange& range : offer.data.ranges) {
+        if (range.offset + range.length > holding->file.size())
+          return fail(ErrorCode::kOutOfBounds, "an offer with data beyond its end");
+        YONDER_TRY_VOID(holding->second.populate_write(range.offset, range.length));
+      }
+    }
+    YONDER_TRY(arrival, Arrival::open(fabric_, {offer.data_address, offer.region},
+                                      {.seen = holding->seen(arena_), .filled = holding->second.bytes()},
+                                      {.pull_on_touch = options_.receive.pull_on_touch,
+                                       .source_timeout = options_.receive.source_timeout}));
+    const sync::LockGuard lock(holding->mutex);
+    holding->arrival = std::move(arrival);
+    holding->release_early = offer.release_early;
+    holding->offered_on = context.connection;
+    holding->peer = offer.record.owner;
+    holding->state = HoldingState::kExpected;
+    return {};
+  };
+  if (Result<void> prepared = prepare(); !prepared) {
+    (void)arena_.clear(holding->record.slots);
+    return std::unexpected(prepared.error());
+  }
+  internal::FaultRouter::remove_notice(holding->record.slots);
+  holding->mover = std::jthread([this, holding](const std::stop_token& stop) { move_in(holding, stop); });
+  insert(holding);
+  return rpc::Empty{};
+}
+
+Result<rpc::Empty> Agent::Core::take_withdraw(const protocol::SegmentMessage& request) {
+  YONDER_TRY(holding, find(request.segment));
+  const sync::LockGuard lock(holding->mutex);
+  if (holding->state != HoldingState::kExpected) return fail(ErrorCode::kNotFound, "withdraw a segment");
+  holding->mover.request_stop();
+  holding->changed.notify_all();
+  return rpc::Empty{};
+}
+
+// ---------------------------------------------------------------- transfer
+
+Result<rpc::Empty> Agent::Core::take_prepare() {
+  ready_until_ns_.store((clock_.now() + kReadyFor).ns(), std::memory_order_relaxed);
+  received_changed_.notify_all();
+  return rpc::Empty{};
+}
+
+Result<rpc::Empty> Agent::Core::take_transfer(const rpc::Context& context,
+                                              const protocol::TransferRequest& request) {
+  YONDER_TRY(holding, find(request.segment));
+  {
+    const sync::LockGuard lock(holding->mutex);
+    // It may have asked the directory before it was told.
+    if (holding->state == HoldingState::kArriving || holding->state == HoldingState::kOwned)
+      return rpc::Empty{};
+    if (holding->state != HoldingState::kExpected || holding->offered_on != context.connection ||
+        request.epoch != next(holding->record.epoch)) {
+      return fail(ErrorCode::kNotFound, "a transfer that was not offered");
+    }
+  }
+  own(holding, request.epoch);
+  return rpc::Empty{};
+}
+
+void Agent::Core::own(const HoldingPtr& holding, Epoch epoch) {
+  {
+    const sync::LockGuard lock(holding->mutex);
+    if (holding->state != HoldingState::kExpected) return;
+    internal::FaultRouter::set_server(holding->record.slots, *holding->arrival);
+    holding->record.target = holding->record.owner;
+    holding->record.owner = self_;
+    holding->record.epoch = epoch;
+    holding->record.state = SegmentState::kOwned;
+    holding->state = HoldingState::kArriving;
+  }
+  hand_out(describe(*holding));
+  holding->changed.notify_all();
+}
+
+void Agent::Core::hand_out(const Segment& segment) {
+  if (options_.on_received) {
+    options_.on_received(segment);
+    return;
+  }
+  const sync::LockGuard lock(received_mutex_);
+  received_.push_back(segment);
+  received_count_.fetch_add(1, std::memory_order_release);
+  received_changed_.notify_one();
+}
+
+Result<Segment> Agent::Core::receive(Deadline deadline) {
+  deadline = or_default(deadline);
+  for (;;) {
+    // relaxed: a hint that it is worth to look instead of to sleep.
+    while (received_count_.load(std::memory_order_relaxed) == 0 &&
+           clock_.now().ns() < ready_until_ns_.load(std::memory_order_relaxed)) {
+      sync::cpu_pause();
+    }
+    sync::LockGuard lock(received_mutex_);
+    if (!received_.empty()) {
+      const Segment segment = received_.front();
+      received_.pop_front();
+      received_count_.fetch_sub(1, std::memory_order_relaxed);
+      return segment;
+    }
+    if (clock_.now().ns() < ready_until_ns_.load(std::memory_order_relaxed)) continue;
+    if (!received_changed_.wait(lock, deadline) && received_.empty())
+      return fail(ErrorCode::kDeadlineExceeded, "receive a segment");
+  }
+}
+
+// ---------------------------------------------------------------- the mover
+
+void Agent::Core::move_in(const HoldingPtr& holding, const std::stop_token& stop) {
+  if (!await_ownership(holding, stop)) {
+    drop(holding);
+    return;
+  }
+  const std::shared_ptr<Arrival> arrival = holding->current_arrival();
+  skip_holes(*holding, *arrival);
+  const Result<void> filled = fill(*holding, *arrival, stop);
+  if (!filled) {
+    log_error("segment", "source died before all had arrived",
+              {{"segment", holding->record.id.value()},
+               {"missing_bytes", arrival->missing_pages() * os::kPageBytes},
+               {"error", filled.error()}});
+    return;
+  }
+  if (arrival->is_complete() && !finish(*holding)) return;
+  // Also when the segment is dropped.
+  tell_source(holding->record.id, holding->record.target);
+  const sync::LockGuard lock(holding->mutex);
+  if (holding->state == HoldingState::kArriving && arrival->is_complete())
+    holding->state = HoldingState::kOwned;
+  holding->changed.notify_all();
+}
+
+void Agent::Core::tell_source(SegmentId segment, ProcessId source) {
+  const Deadline deadline = Deadline::after(clock_, kCloseTimeout);
+  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(source, deadline)) {
+    const Result<rpc::Empty> closed = (*line)->call<protocol::Close>({segment}, deadline);
+    if (closed || closed.error() == ErrorCode::kNotFound) return;
+  } else if (line.error() == ErrorCode::kNotFound) {
+    return;  // It is dead.
+  }
+  forget_line(source);
+  const sync::LockGuard lock(mutex_);
+  closings_.push_back({segment, source});
+}
+
+bool Agent::Core::await_ownership(const HoldingPtr& holding, const std::stop_token& stop) {
+  int quiet = 0;
+  for (;;) {
+    {
+      sync::LockGuard lock(holding->mutex);
+      if (holding->state == HoldingState::kArriving) return true;
+      if (stop.stop_requested()) return false;
+      if (holding->changed.wait(lock, Deadline::after(clock_, options_.tick))) continue;
+    }
+    // Nothing was heard for a while: a source that died after its commit says nothing.
+    if (++quiet >= 3 && !ask_directory(holding)) return false;
+  }
+}
+
+// False if the segment will not come.
+bool Agent::Core::ask_directory(const HoldingPtr& holding) {
+  const Result<SegmentRecord> record = directory_.find(holding->record.id, or_default({}));
+  if (!record) return record.error() != ErrorCode::kNotFound;
+  if (record->state == SegmentState::kMoving) return record->target == self_;
+  if (record->state != SegmentState::kOwned || record->owner != self_) return false;
+  own(holding, record->epoch);
+  return true;
+}
+
+void Agent::Core::skip_holes(Holding& holding, Arrival& arrival) {
+  const Deadline deadline = or_default({});
+  Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding.record.target, deadline);
+  if (!line) return;
+  std::uint64_t from = 0;
+  for (;;) {
+    const Result<protocol::Ranges> data =
+        (*line)->call<protocol::DataRanges>({holding.record.id, from}, deadline);
+    if (!data) return;  // Holes are then read like data.
+    for (const ByteRange& range : data->ranges) {
+      if (range.offset > from) arrival.mark_zero({from, range.offset - from});
+      from = range.offset + range.length;
+    }
+    if (data->ranges.size() < protocol::kMaxRanges) break;
+  }
+  if (from < holding.record.bytes) arrival.mark_zero({from, holding.record.bytes - from});
+}
+
+Result<void> Agent::Core::fill(Holding& holding, Arrival& arrival, const std::stop_token& stop) {
+  if (options_.receive.prefetch) {
+    YONDER_TRY_VOID(arrival.prefetch({.bytes_per_second = options_.receive.prefetch_bytes_per_second}, stop));
+    return {};
+  }
+  while (!arrival.is_complete() && !stop.stop_requested()) {
+    if (arrival.is_source_lost()) return fail(ErrorCode::kSegmentLost, "fill a segment");
+    sync::LockGuard lock(holding.mutex);
+    (void)holding.changed.wait(lock, Deadline::after(clock_, options_.tick));
+  }
+  return {};
+}
+
+Result<void> Agent::Core::finish(Holding& holding) {
+  std::shared_ptr<Arrival> arrival;
+  {
+    const sync::LockGuard lock(holding.mutex);
+    if (holding.arrival == nullptr) return {};
+    if (Result<void> finished = holding.arrival->finish(); !finished) {
+      log_warn("segment", "faults stay ours",
+               {{"segment", holding.record.id.value()}, {"error", finished.error()}});
+      return finished;
+    }
+    arrival = std::move(holding.arrival);
+  }
+  internal::FaultRouter::remove_server(holding.record.slots);
+  return {};
+}
+
+// ---------------------------------------------------------------- pulls
+
+Result<void> Agent::Core::pull(SegmentId segment, ByteRange range, Deadline deadline) {
+  YONDER_TRY(holding, find_owned(segment));
+  const std::shared_ptr<Arrival> arrival = holding->current_arrival();
+  if (arrival == nullptr) return {};
+  return arrival->pull(range, or_default(deadline));
+}
+
+Result<void> Agent::Core::close(SegmentId segment, Deadline deadline) {
+  deadline = or_default(deadline);
+  YONDER_TRY(holding, find_owned(segment));
+  if (holding->current_state() == HoldingState::kOffered)
+    return fail(ErrorCode::kAlreadyExists, "close: the segment is offered; cancel first");
+  if (const std::shared_ptr<Arrival> arrival = holding->current_arrival())
+    YONDER_TRY_VOID(arrival->pull({0, holding->record.bytes}, deadline));
+  sync::LockGuard lock(holding->mutex);
+  holding->changed.notify_all();
+  while (holding->state == HoldingState::kArriving) {
+    if (!holding->changed.wait(lock, deadline)) return fail(ErrorCode::kDeadlineExceeded, "close a segment");
+  }
+  return {};
+}
+
+Result<std::vector<ByteRange>> Agent::Core::missing(SegmentId segment) const {
+  YONDER_TRY(holding, find_owned(segment));
+  const std::shared_ptr<Arrival> arrival = holding->current_arrival();
+  if (arrival == nullptr) return std::vector<ByteRange>{};
+  return arrival->missing();
+}
+
+}  // namespace yonder::segment

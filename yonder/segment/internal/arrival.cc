@@ -1,0 +1,393 @@
+#include "yonder/segment/internal/arrival.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "yonder/base/check.h"
+#include "yonder/os/mapping.h"
+
+namespace yonder::segment::internal {
+
+namespace {
+
+constexpr std::size_t kPage = os::kPageBytes;
+
+bool is_loss(ErrorCode code) {
+  return code == ErrorCode::kConnectionLost || code == ErrorCode::kConnectionRefused ||
+         code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kUnknownKey ||
+         code == ErrorCode::kRegionRevoked;
+}
+
+void append_page(std::vector<ByteRange>& ranges, std::size_t page) {
+  if (!ranges.empty() && ranges.back().offset + ranges.back().length == page * kPage) {
+    ranges.back().length += kPage;
+  } else {
+    ranges.push_back({page * kPage, kPage});
+  }
+}
+
+}  // namespace
+
+// A demand lane for one read. Waits for one to be free: reads have deadlines.
+class Arrival::LaneLease {
+ public:
+  explicit LaneLease(std::vector<DemandLane>& lanes) {
+    for (std::size_t i = 0;; i = (i + 1) % lanes.size()) {
+      // acquire: what the last user did with the lane is complete.
+      if (!lanes[i].busy.exchange(true, std::memory_order_acquire)) {
+        lane_ = &lanes[i];
+        return;
+      }
+      if (i + 1 == lanes.size()) std::this_thread::yield();
+    }
+  }
+  ~LaneLease() { lane_->busy.store(false, std::memory_order_release); }
+  LaneLease(const LaneLease&) = delete;
+  LaneLease& operator=(const LaneLease&) = delete;
+  Lane& operator*() const { return *lane_->lane; }
+
+ private:
+  DemandLane* lane_;
+};
+
+Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const Source& source,
+                                               const Memory& memory, const ArrivalOptions& options) {
+  YONDER_CHECK(memory.seen.size() == memory.filled.size() && memory.seen.size() % kPage == 0,
+               "both mappings of a segment are alike");
+  YONDER_TRY(uffd, os::Userfaultfd::open(
+                       {.features = os::kUffdSigbus | os::kUffdMissingShmem | os::kUffdMinorShmem}));
+  auto arrival = std::unique_ptr<Arrival>(new Arrival(fabric, source, memory, options, std::move(uffd)));
+  YONDER_TRY_VOID(arrival->connect_lanes(fabric, source.address));
+  if (fabric.capabilities().copies_unregistered) {
+    YONDER_TRY(landing, fabric.register_memory({.memory = memory.filled}));
+    arrival->landing_ = std::move(landing);
+  }
+  YONDER_TRY_VOID(arrival->uffd_.register_range(memory.seen, os::kUffdMissing | os::kUffdMinor));
+  return arrival;
+}
+
+Arrival::Arrival(fabric::Fabric& fabric, const Source& source, const Memory& memory,
+                 const ArrivalOptions& options, os::Userfaultfd uffd)
+    : memory_(memory),
+      options_(options),
+      region_(source.region),
+      clock_(fabric.clock()),
+      pages_(memory.seen.size() / kPage),
+      uffd_(std::move(uffd)),
+      lanes_(std::max(1u, options.demand_lanes)),
+      states_(std::make_unique<std::atomic<std::uint8_t>[]>(pages_)),
+      missing_(pages_),
+      window_(options.min_pages) {}
+
+Arrival::~Arrival() = default;
+
+Result<void> Arrival::connect_lanes(fabric::Fabric& fabric, const std::string& address) {
+  for (DemandLane& lane : lanes_) {
+    YONDER_TRY(connected, Lane::connect(fabric, address, 16));
+    lane.lane = std::move(connected);
+  }
+  YONDER_TRY(connected, Lane::connect(fabric, address, 64));
+  prefetch_lane_ = std::move(connected);
+  return {};
+}
+
+// ---------------------------------------------------------------- claims
+
+Arrival::Run Arrival::claim(std::size_t first, std::size_t limit) {
+  Run run{first, 0};
+  while (run.count < limit && first + run.count < pages_) {
+    std::uint8_t expected = kMissing;
+    // acquire: pairs with give_back(); a failed read is over.
+    if (!states_[first + run.count].compare_exchange_strong(expected, kClaimed, std::memory_order_acquire,
+                                                            std::memory_order_relaxed)) {
+      break;
+    }
+    ++run.count;
+  }
+  return run;
+}
+
+void Arrival::give_back(Run run) {
+  // release: pairs with claim().
+  for (std::size_t i = 0; i < run.count; ++i)
+    states_[run.first + i].store(kMissing, std::memory_order_release);
+}
+
+Result<void> Arrival::admit(Run run) {
+  const std::span<std::byte> range = memory_.seen.subspan(run.first * kPage, run.count * kPage);
+  Result<void> admitted = uffd_.admit(range);
+  if (admitted || admitted.error() != ErrorCode::kAlreadyExists) return admitted;
+  // One of them is mapped: the others one by one.
+  for (std::size_t i = 0; i < run.count; ++i) {
+    admitted = uffd_.admit(range.subspan(i * kPage, kPage));
+    if (!admitted && admitted.error() != ErrorCode::kAlreadyExists) return admitted;
+  }
+  return {};
+}
+
+Result<void> Arrival::land(Run run) {
+  if (Result<void> admitted = admit(run); !admitted) {
+    give_back(run);
+    return admitted;
+  }
+  set_arrived(run);
+  missing_.fetch_sub(run.count, std::memory_order_acq_rel);
+  return {};
+}
+
+void Arrival::set_arrived(Run run) {
+  // release: pairs with the acquire of those who wait for the page (A2).
+  for (std::size_t i = 0; i < run.count; ++i)
+    states_[run.first + i].store(kArrived, std::memory_order_release);
+}
+
+fabric::LocalPiece Arrival::piece_of(Run run) const {
+  return fabric::LocalPiece::of(memory_.filled.subspan(run.first * kPage, run.count * kPage),
+                                landing_ ? landing_.local_key() : fabric::kUnregistered);
+}
+
+fabric::RemoteAddress Arrival::source_of(Run run) const { return region_.at(run.first * kPage); }
+
+Result<void> Arrival::fetch(Run run, Deadline deadline) {
+  Result<void> read;
+  {
+    const LaneLease lane(lanes_);
+    read = (*lane).read(piece_of(run), source_of(run), deadline);
+  }
+  if (read) return land(run);
+  give_back(run);
+  return read;
+}
+
+// The page has no data at the source: a page of zeros is allocated by looking at it.
+Result<void> Arrival::bring_zero(std::size_t page) {
+  std::uint8_t expected = kZero;
+  if (!states_[page].compare_exchange_strong(expected, kClaimed, std::memory_order_acquire,
+                                             std::memory_order_relaxed)) {
+    return {};  // Somebody else does it.
+  }
+  [[maybe_unused]] const auto look =
+      *const_cast<volatile const std::byte*>(memory_.filled.data() + page * kPage);
+  const Result<void> admitted = admit({page, 1});
+  if (admitted) {
+    set_arrived({page, 1});
+  } else {
+    states_[page].store(kZero, std::memory_order_release);
+  }
+  return admitted;
+}
+
+void Arrival::mark_zero(ByteRange range) {
+  const std::size_t first = (range.offset + kPage - 1) / kPage;
+  const std::size_t last = std::min<std::size_t>((range.offset + range.length) / kPage, pages_);
+  for (std::size_t page = first; page < last; ++page) {
+    std::uint8_t expected = kMissing;
+    if (states_[page].compare_exchange_strong(expected, kZero, std::memory_order_relaxed))
+      missing_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+// ---------------------------------------------------------------- pulls
+
+// Returns when `page` has arrived; pulls up to `count` pages from there on.
+Result<void> Arrival::bring(std::size_t page, std::size_t count, Deadline deadline) {
+  for (;;) {
+    switch (states_[page].load(std::memory_order_acquire)) {
+      case kArrived:
+        return {};
+      case kZero:
+        YONDER_TRY_VOID(bring_zero(page));
+        break;
+      case kMissing:
+        if (const Run run = claim(page, count); run.count > 0) YONDER_TRY_VOID(fetch(run, deadline));
+        break;
+      default:  // Claimed: whoever did has a deadline, too.
+        if (deadline.passed(clock_.now())) return fail(ErrorCode::kDeadlineExceeded, "wait for a page");
+        std::this_thread::yield();
+    }
+  }
+}
+
+std::size_t Arrival::pages_for(std::size_t page) {
+  // relaxed: hints.
+  std::uint32_t window = window_.load(std::memory_order_relaxed);
+  const bool sequential = page == last_end_.load(std::memory_order_relaxed);
+  window = sequential ? std::min(window * 2, options_.max_pages) : std::max(window / 2, options_.min_pages);
+  window_.store(window, std::memory_order_relaxed);
+  last_end_.store(page + window, std::memory_order_relaxed);
+  return window;
+}
+
+FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
+  const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(memory_.seen.data());
+  if (offset >= memory_.seen.size()) return FaultAnswer::kNotOurs;
+  faults_.fetch_add(1, std::memory_order_relaxed);
+  const std::size_t page = offset / kPage;
+  // Arrived, and yet a fault: the kernel took the page out, or another thread has brought
+  // it since.
+  if (states_[page].load(std::memory_order_acquire) == kArrived) {
+    return admit({page, 1}) ? FaultAnswer::kServed : FaultAnswer::kNotOurs;
+  }
+  if (!options_.pull_on_touch) return FaultAnswer::kNotPulled;
+  if (is_source_lost()) return FaultAnswer::kLost;
+  const Result<void> brought = bring(page, pages_for(page), source_deadline());
+  if (brought) return FaultAnswer::kServed;
+  lost_.store(true, std::memory_order_release);
+  return FaultAnswer::kLost;
+}
+
+Result<void> Arrival::pull(ByteRange range, Deadline deadline) {
+  if (range.offset > memory_.seen.size() || range.length > memory_.seen.size() - range.offset)
+    return fail(ErrorCode::kOutOfBounds, "pull beyond the segment");
+  const std::size_t end = (range.offset + range.length + kPage - 1) / kPage;
+  for (std::size_t page = range.offset / kPage; page < end; ++page) {
+    if (states_[page].load(std::memory_order_acquire) == kArrived) continue;
+    const std::size_t count = std::min<std::size_t>(end - page, 4 * options_.max_pages);
+    const Result<void> brought = bring(page, count, Deadline::earlier(deadline, source_deadline()));
+    if (brought) continue;
+    if (deadline.passed(clock_.now())) return fail(ErrorCode::kDeadlineExceeded, "pull a segment");
+    lost_.store(true, std::memory_order_release);
+    return fail(ErrorCode::kSegmentLost, "pull a segment: its source does not answer",
+                static_cast<std::int64_t>(page * kPage));
+  }
+  return {};
+}
+
+std::vector<ByteRange> Arrival::missing() const {
+  std::vector<ByteRange> ranges;
+  for (std::size_t page = 0; page < pages_; ++page) {
+    const std::uint8_t state = states_[page].load(std::memory_order_acquire);
+    if (state == kMissing || state == kClaimed) append_page(ranges, page);
+  }
+  return ranges;
+}
+
+std::vector<ByteRange> Arrival::take_unreported() {
+  reported_.resize(pages_);
+  std::vector<ByteRange> ranges;
+  for (std::size_t page = 0; page < pages_; ++page) {
+    if (reported_[page] || states_[page].load(std::memory_order_acquire) != kArrived) continue;
+    reported_[page] = true;
+    append_page(ranges, page);
+  }
+  return ranges;
+}
+
+Result<void> Arrival::finish() {
+  YONDER_CHECK(is_complete(), "a segment is finished when all of it is there");
+  return uffd_.unregister_range(memory_.seen);
+}
+
+// ---------------------------------------------------------------- prefetch
+
+// Keeps a few reads under way, in the order of addresses, on a lane of its own.
+class Arrival::Prefetcher {
+ public:
+  Prefetcher(Arrival& arrival, const PrefetchOptions& options)
+      : arrival_(arrival), options_(options), jobs_(std::clamp(options.depth, 1u, 16u)) {}
+
+  Result<bool> run(const std::stop_token& stop) {
+    started_ = arrival_.clock_.now();
+    while (!arrival_.is_complete() && !stop.stop_requested()) {
+      start_jobs(stop);
+      if (under_way_ == 0) {
+        // The rest is claimed by others, or was given back behind us.
+        if (cursor_ >= arrival_.pages_) cursor_ = 0;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        continue;
+      }
+      YONDER_TRY_VOID(end_jobs());
+    }
+    while (under_way_ > 0) YONDER_TRY_VOID(end_jobs());
+    return arrival_.is_complete();
+  }
+
+ private:
+  void start_jobs(const std::stop_token& stop) {
+    for (std::size_t i = 0; i < jobs_.size() && !stop.stop_requested(); ++i) {
+      if (jobs_[i].count > 0) continue;
+      const Run run = next_run();
+      if (run.count == 0) return;
+      if (!post(i, run)) return;
+    }
+  }
+
+  Run next_run() {
+    for (; cursor_ < arrival_.pages_; ++cursor_) {
+      const Run run = arrival_.claim(cursor_, options_.chunk_pages);
+      if (run.count == 0) continue;
+      cursor_ += run.count;
+      return run;
+    }
+    return {};
+  }
+
+  bool post(std::size_t i, Run run) {
+    keep_rate(run.count * kPage);
+    const fabric::LocalPiece piece = arrival_.piece_of(run);
+    const fabric::WorkRequest request{.op = fabric::Op::kRead,
+                                      .user_data = i,
+                                      .local = {&piece, 1},
+                                      .remote = arrival_.source_of(run),
+                                      .deadline = arrival_.source_deadline()};
+    const Result<std::size_t> posted = arrival_.prefetch_lane_->endpoint().post({&request, 1});
+    if (!posted || *posted == 0) {
+      arrival_.give_back(run);
+      return false;
+    }
+    jobs_[i] = run;
+    ++under_way_;
+    return true;
+  }
+
+  Result<void> end_jobs() {
+    fabric::CompletionQueue& queue = arrival_.prefetch_lane_->queue();
+    std::array<fabric::Completion, 16> done;
+    std::size_t count = queue.poll(done);
+    while (count == 0) {
+      // Every request has a deadline, so there is always something to come.
+      (void)queue.wait();
+      count = queue.poll(done);
+    }
+    ErrorCode worst = ErrorCode::kOk;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Run run = std::exchange(jobs_[done[i].user_data], Run{});
+      --under_way_;
+      if (done[i].ok()) {
+        YONDER_TRY_VOID(arrival_.land(run));
+      } else {
+        arrival_.give_back(run);
+        worst = done[i].status;
+      }
+    }
+    if (worst == ErrorCode::kOk) return {};
+    if (!is_loss(worst)) return fail(worst, "prefetch a segment");
+    arrival_.lost_.store(true, std::memory_order_release);
+    return fail(ErrorCode::kSegmentLost, "prefetch a segment: its source does not answer");
+  }
+
+  void keep_rate(std::uint64_t bytes) {
+    if (options_.bytes_per_second == 0) return;
+    asked_ += bytes;
+    const auto due = std::chrono::nanoseconds(static_cast<std::int64_t>(
+        static_cast<double>(asked_) * 1e9 / static_cast<double>(options_.bytes_per_second)));
+    const Duration ahead = due - (arrival_.clock_.now() - started_);
+    if (ahead > Duration::zero())
+      std::this_thread::sleep_for(std::min<Duration>(ahead, std::chrono::seconds(1)));
+  }
+
+  Arrival& arrival_;
+  const PrefetchOptions options_;
+  std::vector<Run> jobs_;  // count 0: free
+  std::size_t under_way_ = 0;
+  std::size_t cursor_ = 0;
+  std::uint64_t asked_ = 0;
+  Instant started_;
+};
+
+Result<bool> Arrival::prefetch(const PrefetchOptions& options, const std::stop_token& stop) {
+  return Prefetcher(*this, options).run(stop);
+}
+
+}  // namespace yonder::segment::internal

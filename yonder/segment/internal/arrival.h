@@ -1,0 +1,162 @@
+#pragma once
+// Arrival: a segment whose owner we are and whose bytes are still elsewhere.
+//
+// The segment's file is mapped twice: where the application *sees* it, and where bytes
+// are *filled* in. The first mapping is registered with userfaultfd for missing and minor
+// faults, so that a page can be seen only after admit(); until then a touch raises SIGBUS
+// in the toucher, who pulls the page (and some neighbours) by one-sided reads into the
+// second mapping and admits it. There is no copy but the read itself, no other thread to
+// wake, and the room can be allocated before the transfer.
+//
+// Pages, and who changes them:
+//
+//   state    | touch               | pull, prefetch | becomes
+//   ---------+---------------------+----------------+-----------------------------------
+//   missing  | claimed by toucher  | claimed        | claimed
+//   zero     | claimed by toucher  | skipped        | claimed: there is no data for it
+//   claimed  | toucher waits       | skipped        | arrived; missing if the read failed
+//   arrived  | admitted again (the | skipped        | –
+//            | kernel unmapped it) |                |
+//
+//   A1  Only who changed a page from missing or zero to claimed writes to it, and nobody
+//       sees it then. So a late read can never overwrite what the application has stored.
+//   A2  A page is admitted before it is arrived, and is never claimed again after.
+//   A3  missing_pages() is the number of pages with data that have not arrived. Pages
+//       without data (zero) need nothing: once faults are the kernel's again it makes
+//       pages of zeros itself.
+//
+// Why A1 holds when a read fails: a fabric's request does not touch its buffers after its
+// completion (E3 of fabric/endpoint.h), so the claim is given back only after the last
+// byte was written.
+//
+// Concurrency: serve_fault, pull, missing… from any thread; prefetch by one thread.
+// Lifetime: both mappings and the fabric outlive it. The router must not know it any more
+// when it is destroyed.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "yonder/base/result.h"
+#include "yonder/fabric/fabric.h"
+#include "yonder/os/userfaultfd.h"
+#include "yonder/segment/ids.h"
+#include "yonder/segment/internal/fault_router.h"
+#include "yonder/segment/internal/lane.h"
+
+namespace yonder::segment::internal {
+
+struct ArrivalOptions {
+  // A touch of a page that has not arrived pulls it. Off: it is an error of the program.
+  bool pull_on_touch = true;
+  std::uint32_t demand_lanes = 2;
+  // Pages per pull: grows while touches are sequential, shrinks while they are not.
+  std::uint32_t min_pages = 4;
+  std::uint32_t max_pages = 64;
+  // How long a touch waits for its source before the page counts as lost.
+  Duration source_timeout = std::chrono::seconds(5);
+};
+
+struct PrefetchOptions {
+  std::uint64_t bytes_per_second = 0;  // 0: as fast as it goes
+  std::uint32_t chunk_pages = 64;
+  std::uint32_t depth = 4;  // chunks under way
+};
+
+class Arrival final : public FaultServer {
+  enum PageState : std::uint8_t { kMissing, kZero, kClaimed, kArrived };
+
+ public:
+  struct Source {
+    std::string address;
+    fabric::RegionToken region;
+  };
+  struct Memory {
+    std::span<std::byte> seen;
+    std::span<std::byte> filled;
+  };
+
+  // Connects the lanes and registers `memory.seen`.
+  static Result<std::unique_ptr<Arrival>> open(fabric::Fabric& fabric, const Source& source,
+                                               const Memory& memory, const ArrivalOptions& options);
+  ~Arrival() override;
+
+  FaultAnswer serve_fault(std::uintptr_t address) noexcept override;
+
+  // Returns when the range is there. kSegmentLost: the source does not answer; what has
+  // not arrived is in missing(). kDeadlineExceeded, kOutOfBounds.
+  Result<void> pull(ByteRange range, Deadline deadline);
+  // Pulls everything in order until all is there (true) or it is told to stop (false).
+  // kSegmentLost.
+  Result<bool> prefetch(const PrefetchOptions& options, const std::stop_token& stop);
+  // These ranges have no data at the source: they need not be asked for.
+  void mark_zero(ByteRange range);
+
+  std::uint64_t missing_pages() const { return missing_.load(std::memory_order_acquire); }
+  bool is_complete() const { return missing_pages() == 0; }
+  // What has not arrived, in order.
+  std::vector<ByteRange> missing() const;
+  // What has arrived since the last call of this. By one thread.
+  std::vector<ByteRange> take_unreported();
+  // Whether the source was found dead.
+  bool is_source_lost() const { return lost_.load(std::memory_order_acquire); }
+  std::uint64_t faults() const { return faults_.load(std::memory_order_relaxed); }
+
+  // Everything is there: faults are the kernel's again. Requires is_complete().
+  Result<void> finish();
+
+ private:
+  struct Run {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  struct DemandLane {
+    std::atomic<bool> busy{false};
+    std::unique_ptr<Lane> lane;
+  };
+  class LaneLease;
+  class Prefetcher;
+
+  Arrival(fabric::Fabric& fabric, const Source& source, const Memory& memory, const ArrivalOptions& options,
+          os::Userfaultfd faults);
+  Result<void> connect_lanes(fabric::Fabric& fabric, const std::string& address);
+
+  // Claims missing pages from `first` on, at most `limit`.
+  Run claim(std::size_t first, std::size_t limit);
+  fabric::LocalPiece piece_of(Run run) const;
+  fabric::RemoteAddress source_of(Run run) const;
+  Result<void> fetch(Run run, Deadline deadline);
+  // Ends a claim.
+  Result<void> land(Run run);
+  void set_arrived(Run run);
+  void give_back(Run run);
+  Result<void> admit(Run run);
+  Result<void> bring(std::size_t page, std::size_t count, Deadline deadline);
+  Deadline source_deadline() const { return Deadline::after(clock_, options_.source_timeout); }
+  Result<void> bring_zero(std::size_t page);
+  std::size_t pages_for(std::size_t page);
+
+  const Memory memory_;
+  const ArrivalOptions options_;
+  const fabric::RegionToken region_;
+  const Clock& clock_;
+  const std::size_t pages_;
+  os::Userfaultfd uffd_;
+  fabric::Region landing_;  // where a NIC needs registered memory
+  std::vector<DemandLane> lanes_;
+  std::unique_ptr<Lane> prefetch_lane_;
+  std::unique_ptr<std::atomic<std::uint8_t>[]> states_;
+  std::atomic<std::uint64_t> missing_;
+  std::vector<bool> reported_;  // by take_unreported(); its thread's
+  std::atomic<std::uint64_t> faults_{0};
+  std::atomic<bool> lost_{false};
+  // Hints about the order of touches: stale values only cost a pull of another size.
+  std::atomic<std::size_t> last_end_{0};
+  std::atomic<std::uint32_t> window_;
+};
+
+}  // namespace yonder::segment::internal
