@@ -9,6 +9,7 @@
 #include "bench/hashtable/hashtable_bench.h"
 #include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
+#include "bench/migrate/migrate_bench.h"
 #include "bench/objects/objects_bench.h"
 #include "bench/objects/ycsb_bench.h"
 #include "bench/remote/access_pattern_bench.h"
@@ -39,6 +40,7 @@ constexpr std::array kBenchmarks = {
     Benchmark{"join", "the distributed join against one machine, simulated, and a oneTBB join, real",
               &run_join_bench},
     Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},
+    Benchmark{"migrate", "segments and containers that move between two live processes", &run_migrate_bench},
     Benchmark{"numa", "thread, memory and NIC on one socket or not, and the router", &run_numa_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
     Benchmark{"vector-io", "small pieces packed, gathered, behind one doorbell, one by one",

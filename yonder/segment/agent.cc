@@ -29,7 +29,7 @@ Result<void> Agent::connect(SegmentId segment, ProcessId target, ConnectOptions 
   return core_->connect(segment, target, options, deadline);
 }
 Result<void> Agent::cancel(SegmentId segment, Deadline deadline) { return core_->cancel(segment, deadline); }
-Result<void> Agent::transfer(SegmentId segment, Deadline deadline) {
+Result<Transferred> Agent::transfer(SegmentId segment, Deadline deadline) {
   return core_->transfer(segment, deadline);
 }
 Result<Segment> Agent::receive(Deadline deadline) { return core_->receive(deadline); }
@@ -70,10 +70,10 @@ fabric::Task<Result<void>> Agent::async_connect(fabric::Scheduler& scheduler, Se
     return connect(segment, target, options, deadline);
   });
 }
-fabric::Task<Result<void>> Agent::async_transfer(fabric::Scheduler& scheduler, SegmentId segment,
-                                                 Deadline deadline) {
-  return elsewhere<void>(scheduler, core_->clock(),
-                         [this, segment, deadline] { return transfer(segment, deadline); });
+fabric::Task<Result<Transferred>> Agent::async_transfer(fabric::Scheduler& scheduler, SegmentId segment,
+                                                        Deadline deadline) {
+  return elsewhere<Transferred>(scheduler, core_->clock(),
+                                [this, segment, deadline] { return transfer(segment, deadline); });
 }
 fabric::Task<Result<Segment>> Agent::async_receive(fabric::Scheduler& scheduler, Deadline deadline) {
   return elsewhere<Segment>(scheduler, core_->clock(), [this, deadline] { return receive(deadline); });

@@ -105,6 +105,11 @@ struct ConnectOptions {
   bool release_early = false;
 };
 
+struct Transferred {
+  Instant fenced_at;  // from when on the source could not access it
+  Epoch epoch;        // of the target's ownership
+};
+
 enum class MigrationState : std::uint8_t { kOffered, kLeaving, kInDoubt, kExpected, kArriving, kLost };
 
 struct Migration {
@@ -143,7 +148,7 @@ class Agent {
   // Hands the segment over. When it returns without error the target is its owner. If the
   // directory or the target refuses, the segment is still ours and usable. kInDoubt as
   // kDeadlineExceeded or kConnectionLost: the directory did not answer, S3.
-  Result<void> transfer(SegmentId segment, Deadline deadline = {});
+  Result<Transferred> transfer(SegmentId segment, Deadline deadline = {});
 
   // The next segment that was transferred to this process. kDeadlineExceeded.
   Result<Segment> receive(Deadline deadline);
@@ -164,8 +169,8 @@ class Agent {
   // thread goes on with others. One such call per segment at a time.
   fabric::Task<Result<void>> async_connect(fabric::Scheduler& scheduler, SegmentId segment, ProcessId target,
                                            ConnectOptions options = {}, Deadline deadline = {});
-  fabric::Task<Result<void>> async_transfer(fabric::Scheduler& scheduler, SegmentId segment,
-                                            Deadline deadline = {});
+  fabric::Task<Result<Transferred>> async_transfer(fabric::Scheduler& scheduler, SegmentId segment,
+                                                   Deadline deadline = {});
   fabric::Task<Result<Segment>> async_receive(fabric::Scheduler& scheduler, Deadline deadline);
   fabric::Task<Result<void>> async_pull(fabric::Scheduler& scheduler, SegmentId segment, ByteRange range,
                                         Deadline deadline = {});

@@ -102,8 +102,8 @@ class Migratable {
   }
   Result<void> cancel(Deadline deadline = {}) { return agent_->cancel(id_, deadline); }
   // After success, or in doubt, the container is no longer ours.
-  Result<void> transfer(Deadline deadline = {}) {
-    Result<void> transferred = agent_->transfer(id_, deadline);
+  Result<Transferred> transfer(Deadline deadline = {}) {
+    Result<Transferred> transferred = agent_->transfer(id_, deadline);
     if (transferred || is_in_doubt()) root_ = nullptr;
     return transferred;
   }

@@ -161,7 +161,7 @@ void Agent::Core::tell_target(Holding& holding, ProcessId target, Deadline deadl
            {{"segment", holding.record.id.value()}, {"target", target.value()}, {"error", told.error()}});
 }
 
-Result<void> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
+Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
   deadline = or_default(deadline);
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOffered)
@@ -172,6 +172,7 @@ Result<void> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
   YONDER_TRY_VOID(directory_.find(segment, deadline));
   YONDER_TRY_VOID(line->call<protocol::Prepare>({segment}, deadline));
 
+  const Instant fenced_at = clock_.now();
   {
     const sync::LockGuard lock(holding->mutex);
     YONDER_TRY_VOID(fence(*holding, target));
@@ -183,12 +184,12 @@ Result<void> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
       unmap_later(std::move(holding->room));
       restore(*holding);
     }
-    return committed;
+    return std::unexpected(committed.error());
   }
   holding->set_state(HoldingState::kLeaving);
   tell_target(*holding, target, deadline);
   unmap_later(std::move(holding->room));
-  return {};
+  return Transferred{.fenced_at = fenced_at, .epoch = holding->record.epoch};
 }
 
 // ---------------------------------------------------------------- while it is read

@@ -115,25 +115,35 @@ void Arrival::give_back(Run run) {
 }
 
 Result<void> Arrival::admit(Run run) {
-  const std::span<std::byte> range = memory_.seen.subspan(run.first * kPage, run.count * kPage);
-  Result<void> admitted = uffd_.admit(range);
-  if (admitted || admitted.error() != ErrorCode::kAlreadyExists) return admitted;
-  // One of them is mapped: the others one by one.
-  for (std::size_t i = 0; i < run.count; ++i) {
-    admitted = uffd_.admit(range.subspan(i * kPage, kPage));
-    if (!admitted && admitted.error() != ErrorCode::kAlreadyExists) return admitted;
-  }
-  return {};
+  return uffd_.admit(memory_.seen.subspan(run.first * kPage, run.count * kPage));
 }
 
 Result<void> Arrival::land(Run run) {
+  // Nobody else maps a page that is claimed, so none is mapped already.
   if (Result<void> admitted = admit(run); !admitted) {
     give_back(run);
     return admitted;
   }
+  land_unmapped(run);
+  return {};
+}
+
+void Arrival::land_unmapped(Run run) {
   set_arrived(run);
   missing_.fetch_sub(run.count, std::memory_order_acq_rel);
-  return {};
+}
+
+// Maps a page that is here, and those behind it, up to one that is not or is mapped.
+FaultAnswer Arrival::admit_arrived(std::size_t page) {
+  Run run{page, 1};
+  while (run.count < options_.max_pages && page + run.count < pages_ &&
+         states_[page + run.count].load(std::memory_order_acquire) == kArrived) {
+    ++run.count;
+  }
+  const Result<void> admitted = admit(run);
+  // Mapped: by another thread, or some page after the first.
+  const bool good = admitted || admitted.error() == ErrorCode::kAlreadyExists;
+  return good ? FaultAnswer::kServed : FaultAnswer::kNotOurs;
 }
 
 void Arrival::set_arrived(Run run) {
@@ -224,11 +234,8 @@ FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
   if (offset >= memory_.seen.size()) return FaultAnswer::kNotOurs;
   faults_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t page = offset / kPage;
-  // Arrived, and yet a fault: the kernel took the page out, or another thread has brought
-  // it since.
-  if (states_[page].load(std::memory_order_acquire) == kArrived) {
-    return admit({page, 1}) ? FaultAnswer::kServed : FaultAnswer::kNotOurs;
-  }
+  // Brought by the prefetcher, or taken out of the page table by the kernel.
+  if (states_[page].load(std::memory_order_acquire) == kArrived) return admit_arrived(page);
   if (!options_.pull_on_touch) return FaultAnswer::kNotPulled;
   if (is_source_lost()) return FaultAnswer::kLost;
   const Result<void> brought = bring(page, pages_for(page), source_deadline());
@@ -355,7 +362,7 @@ class Arrival::Prefetcher {
       const Run run = std::exchange(jobs_[done[i].user_data], Run{});
       --under_way_;
       if (done[i].ok()) {
-        YONDER_TRY_VOID(arrival_.land(run));
+        arrival_.land_unmapped(run);
       } else {
         arrival_.give_back(run);
         worst = done[i].status;

@@ -15,12 +15,15 @@
 //   missing  | claimed by toucher  | claimed        | claimed
 //   zero     | claimed by toucher  | skipped        | claimed: there is no data for it
 //   claimed  | toucher waits       | skipped        | arrived; missing if the read failed
-//   arrived  | admitted again (the | skipped        | –
-//            | kernel unmapped it) |                |
+//   arrived  | mapped, with those  | skipped        | –
+//            | that follow         |                |
 //
 //   A1  Only who changed a page from missing or zero to claimed writes to it, and nobody
 //       sees it then. So a late read can never overwrite what the application has stored.
-//   A2  A page is admitted before it is arrived, and is never claimed again after.
+//   A2  A page is mapped where it is seen only when it is complete: by the toucher who
+//       pulled it before it is arrived, or by a later touch. What the prefetcher brings is
+//       not mapped at once: most of it is not touched before all is there, and then the
+//       kernel maps it, sixteen pages at a time.
 //   A3  missing_pages() is the number of pages with data that have not arrived. Pages
 //       without data (zero) need nothing: once faults are the kernel's again it makes
 //       pages of zeros itself.
@@ -130,11 +133,13 @@ class Arrival final : public FaultServer {
   fabric::LocalPiece piece_of(Run run) const;
   fabric::RemoteAddress source_of(Run run) const;
   Result<void> fetch(Run run, Deadline deadline);
-  // Ends a claim.
+  // Ends a claim; with or without mapping the pages.
   Result<void> land(Run run);
+  void land_unmapped(Run run);
   void set_arrived(Run run);
   void give_back(Run run);
   Result<void> admit(Run run);
+  FaultAnswer admit_arrived(std::size_t page);
   Result<void> bring(std::size_t page, std::size_t count, Deadline deadline);
   Deadline source_deadline() const { return Deadline::after(clock_, options_.source_timeout); }
   Result<void> bring_zero(std::size_t page);

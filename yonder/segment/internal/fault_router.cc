@@ -80,6 +80,20 @@ void write_line(const char* format, std::uintptr_t address) {
   siglongjmp(point.place, 1);
 }
 
+// A segment may become ordinary memory between a fault and its handler: then nobody
+// serves it any more, and the access simply works when it is repeated. A few repetitions
+// tell such a fault from one that is real.
+bool is_worth_repeating(std::uintptr_t address) {
+  constexpr int kRepetitions = 3;
+  thread_local std::uintptr_t last = 0;
+  thread_local int count = 0;
+  count = address == last ? count + 1 : 0;
+  last = address;
+  if (count < kRepetitions) return true;
+  last = 0;
+  return false;
+}
+
 bool on_bus(int, siginfo_t* info, void*) noexcept {
   Table* all = open_table.load(std::memory_order_acquire);
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
@@ -100,7 +114,7 @@ bool on_bus(int, siginfo_t* info, void*) noexcept {
         "yonder: access to 0x%lx, which was not pulled: receive with pull_on_touch, or pull it first\n",
         address);
   }
-  return answer == FaultAnswer::kServed;
+  return answer == FaultAnswer::kServed || (answer == FaultAnswer::kNotOurs && is_worth_repeating(address));
 }
 
 bool on_segv(int, siginfo_t* info, void*) noexcept {

@@ -10,7 +10,8 @@
 //
 //   slot's server | fault                       | set_server(s)   | remove_server
 //   --------------+-----------------------------+-----------------+-----------------------
-//   none          | not ours: passed on         | s               | nothing to do
+//   none          | repeated a few times, then  | s               | nothing to do
+//                 | passed on                   |                 |
 //   s             | s.serve_fault(address)      | – (checked)     | none, and no thread is
 //                 |                             |                 | inside s any more
 //

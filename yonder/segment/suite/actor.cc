@@ -73,7 +73,7 @@ class Stage {
       case What::kCancel:
         return done(agent_->cancel(segment));
       case What::kTransfer:
-        return done(agent_->transfer(segment));
+        return transfer(segment);
       case What::kTransferSlowly:
         return transfer_under_writes(segment);
       case What::kReceive: {
@@ -141,6 +141,11 @@ class Stage {
     return agent_->id().value();
   }
 
+  Result<std::uint64_t> transfer(SegmentId segment) {
+    YONDER_TRY(transferred, agent_->transfer(segment));
+    return transferred.epoch.value();
+  }
+
   Result<std::uint64_t> allocate(std::uint64_t bytes, std::uint64_t seed, std::size_t step) {
     YONDER_TRY(segment, agent_->allocate(Bytes(bytes)));
     memory_[segment.id] = segment.memory;
@@ -191,7 +196,7 @@ class Stage {
     std::this_thread::sleep_for(5ms);
     stop.store(true, std::memory_order_release);
     writer.join();
-    YONDER_TRY_VOID(agent_->transfer(segment));
+    YONDER_TRY_VOID(transfer(segment));
     return last.load(std::memory_order_acquire);
   }
 
