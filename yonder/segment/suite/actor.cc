@@ -85,6 +85,8 @@ class Stage {
         return count_wrong(segment, packet.b, 1);
       case What::kCheckSparse:
         return count_wrong(segment, packet.b, kSparseStep);
+      case What::kCheckByMany:
+        return count_wrong_by_many(segment, packet.b);
       case What::kCheckAttempt: {
         std::uint64_t wrong = 0;
         YONDER_TRY_VOID(attempt([&] { wrong = count_wrong(segment, packet.b, 1); }));
@@ -164,13 +166,31 @@ class Stage {
 
   // In random order: pages are pulled as they are touched.
   std::uint64_t count_wrong(SegmentId segment, std::uint64_t seed, std::size_t step) {
+    return count_wrong_in_order(memory_.at(segment), seed, step, order_);
+  }
+
+  std::uint64_t count_wrong_by_many(SegmentId segment, std::uint64_t seed) {
     const std::span<std::byte> memory = memory_.at(segment);
-    order_.resize(memory.size() / kPage);
-    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    Prng prng(seed + 1);
-    for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[prng.below(i)]);
+    std::atomic<std::uint64_t> wrong{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&, i] {
+        std::vector<std::size_t> order(static_cast<std::size_t>(i));  // Another order for each.
+        wrong += count_wrong_in_order(memory, seed, 1, order);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return wrong;
+  }
+
+  static std::uint64_t count_wrong_in_order(std::span<std::byte> memory, std::uint64_t seed, std::size_t step,
+                                            std::vector<std::size_t>& order) {
+    Prng prng(seed + 1 + order.size());
+    order.resize(memory.size() / kPage);
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[prng.below(i)]);
     std::uint64_t wrong = 0;
-    for (const std::size_t page : order_) {
+    for (const std::size_t page : order) {
       for (std::size_t offset = page * kPage; offset < (page + 1) * kPage; offset += 8) {
         std::uint64_t word = 0;
         std::memcpy(&word, memory.data() + offset, 8);

@@ -33,6 +33,7 @@ enum class What : std::uint32_t {
   kTransferSlowly,  // as kTransfer, with a writer that stores until the last moment; → its last number
   kReceive,         // a: milliseconds → segment id
   kCheck,           // a: segment, b: seed → wrong words, all pages touched in random order
+  kCheckByMany,     // the same by four threads at once, each in another order
   kCheckAttempt,    // the same inside attempt()
   kCheckSparse,     // as kCheck for kAllocateSparse; holes must be zero
   kFill,            // a: segment, b: seed

@@ -71,7 +71,7 @@ TEST_P(Migrations, MoveEveryByteWhileTouchesAndPrefetchRace) {
     const std::uint64_t id = offer(8 * kMiB, round);
     ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
     ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
-    EXPECT_EQ(actor(1).ask({.what = What::kCheck, .a = id, .b = round}).value(), 0u);
+    EXPECT_EQ(actor(1).ask({.what = What::kCheckByMany, .a = id, .b = round}).value(), 0u);
     ASSERT_TRUE(actor(1).ask({.what = What::kClose, .a = id}));
     ASSERT_TRUE(actor(1).ask({.what = What::kDeallocate, .a = id}));
   }
