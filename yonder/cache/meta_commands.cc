@@ -68,8 +68,10 @@ Ran Executor::meta_get(const CommandLine& line, const MetaLine& meta) {
   const Key key(meta.key());
   bool again = false;
   for (int i = 0; i < kPiecewiseTries; ++i) {
-    // A token that was won is won once: such a reply cannot be made a second time.
-    const bool whole = i + 1 == kPiecewiseTries || meta.flags.has_vivify || meta.flags.has_recache;
+    // A token that was won is won once, and an item whose time was set may have expired by
+    // that: such a reply cannot be made a second time.
+    const bool whole =
+        i + 1 == kPiecewiseTries || meta.flags.has_vivify || meta.flags.has_recache || meta.flags.has_ttl;
     const Ran ran = meta_get_once(line, meta, key, whole, again);
     if (!again) return ran;
   }

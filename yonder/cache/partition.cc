@@ -94,8 +94,8 @@ void Partition::count_fetch() { ++header_->counters.fetches; }
 
 bool Partition::is_gone(const Item& item, Seconds now) const {
   if (item.expires != 0 && item.expires <= now) return true;
-  if (header_->flushed_at == 0 || header_->flushed_at > now) return false;
-  return item.accessed <= header_->flushed_at || item.cas < header_->flushed_cas;
+  if (item.cas < header_->flushed_cas || item.accessed <= header_->flushed_until) return true;
+  return header_->flush_due != 0 && header_->flush_due <= now && item.accessed <= header_->flush_due;
 }
 
 Item* Partition::find(const Key& key, Seconds now) {
@@ -118,9 +118,10 @@ void Partition::bump(Item& item, Seconds now) {
 }
 
 void Partition::flush(Seconds at, Seconds now) {
-  // What was stored in this very second before the flush is told by its CAS number.
-  header_->flushed_at = at - 1;
-  if (header_->flushed_at <= now) header_->flushed_cas = next_cas();
+  if (header_->flush_due != 0 && header_->flush_due <= now) header_->flushed_until = header_->flush_due;
+  // One flush can be ordered at a time, and one at once cancels it, as with memcached.
+  header_->flush_due = at > now ? at - 1 : 0;
+  if (at <= now) header_->flushed_cas = next_cas();
 }
 
 // ---------------------------------------------------------------- storing

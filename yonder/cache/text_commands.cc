@@ -83,7 +83,9 @@ Ran Executor::fetch(std::string_view name, const Fetch& fetch) {
   const Key key(name);
   bool again = false;
   for (int i = 0; i < kPiecewiseTries; ++i) {
-    const Ran ran = fetch_once(key, fetch, i + 1 == kPiecewiseTries, again);
+    // A touch may let the item expire at once: then there is no second look at it.
+    const bool whole = fetch.touch || i + 1 == kPiecewiseTries;
+    const Ran ran = fetch_once(key, fetch, whole, again);
     if (!again) return ran;
   }
   return Ran::kDone;

@@ -59,11 +59,14 @@ struct PartitionHeader {
   std::uint64_t range_address;  // Where it must be mapped.
   std::uint64_t range_bytes;
   std::uint64_t last_cas;
-  // flush_all: what was accessed no later than this, once it is past, is gone…
-  Seconds flushed_at;
-  Seconds last_evicted_age;
-  // …and so is what has an older CAS number than this.
+  // flush_all: what has an older CAS number than this is gone…
   std::uint64_t flushed_cas;
+  // …and when flush_due comes, what was last accessed by then. What a flush took that is
+  // past stays gone when the next is ordered: flushed_until.
+  Seconds flush_due;  // 0: none is ordered.
+  Seconds flushed_until;
+  Seconds last_evicted_age;
+  std::uint32_t unused;
   std::uint64_t items;
   std::uint64_t item_bytes;  // Header, key and value, without what the heap rounds up.
   std::uint64_t crawl_bucket;
