@@ -61,16 +61,18 @@ const std::string& CommandSource::key() {
   return key_;
 }
 
-std::string CommandSource::value() {
-  // Numbers are frequent, so that arithmetic finds some.
+std::string CommandSource::value(bool may_be_number) {
+  // Numbers are frequent, so that arithmetic finds some; what is appended is none, so that
+  // they stay short.
   // Below 2^63 and never white space alone: there memcached looks for a sign, or for the
   // number, in whatever follows the value in its memory.
-  if (prng_.chance(0.4)) return std::to_string(prng_() >> (1 + prng_.below(63)));
+  if (may_be_number && prng_.chance(0.4)) return std::to_string(prng_() >> (1 + prng_.below(63)));
   std::size_t bytes = prng_.below(40);
   if (prng_.chance(0.1)) bytes = prng_.below(3000);
   if (prng_.chance(0.02)) bytes = 7000 + prng_.below(60000);
   std::string out(bytes, ' ');
   for (char& c : out) c = one_of({'a', 'b', ' ', '0', '9', '\r', '\n', '-', '\0', 'z'});
+  if (!out.empty()) out.front() = may_be_number ? out.front() : 'a';
   if (!out.empty()) out.back() = 'e';
   return out;
 }
@@ -96,8 +98,8 @@ void CommandSource::append_flags(TwinCommand& command, std::vector<std::string> 
 
 TwinCommand CommandSource::storage() {
   TwinCommand out{.key = key()};
-  const std::string data = value();
   const std::string mode = one_of<const char*>({"set", "set", "add", "replace", "append", "prepend", "cas"});
+  const std::string data = value(!mode.ends_with("pend"));
   const std::string flags = one_of<const char*>({"0", "0", "5", "4294967295", "4294967296"});
   out.append(mode + " " + out.key + " " + flags + " " + exptime() + " " + std::to_string(data.size()));
   if (mode == "cas") {
@@ -126,8 +128,7 @@ TwinCommand CommandSource::retrieval() {
 TwinCommand CommandSource::arithmetic() {
   TwinCommand out{.key = key()};
   out.append(one_of<const char*>({"incr ", "decr "}) + out.key + " " +
-             one_of<const char*>({"1", "0", "10", "1000000007", "x", "-1", ""}) + noreply() +
-             "\r\n");
+             one_of<const char*>({"1", "0", "10", "1000000007", "x", "-1", ""}) + noreply() + "\r\n");
   return out;
 }
 
@@ -153,10 +154,10 @@ TwinCommand CommandSource::meta_get() {
 
 TwinCommand CommandSource::meta_set() {
   TwinCommand out{.key = key()};
-  const std::string data = value();
+  const std::string mode = one_of<const char*>({"", "", "", " ME", " MA", " MP", " MR", " MS", " MX", " M"});
+  const std::string data = value(mode != " MA" && mode != " MP");
   out.append("ms " + out.key + " " + std::to_string(data.size()));
   append_flags(out, {"c", "k", "Oopaque", "q", "I", "F77", "T1000", "C"}, 0.25);
-  const std::string mode = one_of<const char*>({"", "", "", " ME", " MA", " MP", " MR", " MS", " MX", " M"});
   out.append(mode + "\r\n" + data + "\r\n");
   return out;
 }

@@ -72,7 +72,7 @@ class CommandSource {
   TwinCommand garbage();
 
   const std::string& key();
-  std::string value();
+  std::string value(bool may_be_number = true);
   std::string exptime();
   std::string noreply() { return prng_.chance(0.1) ? " noreply" : ""; }
   template <typename T>

@@ -6,17 +6,6 @@
 #include "yonder/cache/stats_report.h"
 
 namespace yonder::cache {
-namespace {
-
-std::optional<double> parse_factor(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
-
 Ran Executor::administer(const CommandLine& line) {
   const std::string_view command = line[0];
   if (command == "version") {
@@ -157,8 +146,8 @@ Ran Executor::lru(const CommandLine& line) {
   } else if (line[1] == "tune" && line.size() >= 6) {
     const std::optional<std::uint32_t> hot = parse_u32(line[2]);
     const std::optional<std::uint32_t> warm = parse_u32(line[3]);
-    const std::optional<double> hot_factor = parse_factor(line[4]);
-    const std::optional<double> warm_factor = parse_factor(line[5]);
+    const std::optional<double> hot_factor = parse_decimal(line[4]);
+    const std::optional<double> warm_factor = parse_decimal(line[5]);
     if (!hot || !warm || !hot_factor || !warm_factor) {
       reply("ERROR", noreply);
     } else if (*hot + *warm > 80) {
@@ -212,7 +201,7 @@ Ran Executor::slabs(const CommandLine& line) {
     const bool noreply = line.ends_with_noreply();
     const std::optional<std::uint32_t> level = parse_u32(line[2]);
     if (line[2] == "ratio") {
-      reply(line.size() >= 4 && parse_factor(line[3]) ? "OK" : "ERROR", noreply);
+      reply(line.size() >= 4 && parse_decimal(line[3]) ? "OK" : "ERROR", noreply);
     } else {
       reply(!level ? kBadFormat : *level <= 2 ? "OK" : "ERROR", noreply);
     }

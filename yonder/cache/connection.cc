@@ -18,8 +18,7 @@ void Connection::on_events(std::uint32_t bits) {
   if (dead_) return;
   if ((bits & os::kEpollWritable) != 0) {
     flush();
-    // Replies that were sent may have been what held the next commands up.
-    if (!dead_ && converse({})) flush();
+    if (!dead_) pump({});
   }
   if (!dead_ && (bits & (os::kEpollReadable | os::kEpollError | os::kEpollHangUp)) != 0) read();
   if (!dead_) watch();
@@ -29,19 +28,29 @@ void Connection::read() {
   // A client that always has more must not keep the others waiting.
   constexpr int kReadsPerRound = 16;
   const std::span<char> buffer = worker_.read_buffer();
-  for (int i = 0; i < kReadsPerRound && !closing_ && !conversation_.blocked(); ++i) {
+  for (int i = 0; i < kReadsPerRound && may_read(); ++i) {
     const Result<std::size_t> got = channel_->receive(buffer);
     if (!got) return kill();
     if (*got == 0) return;
     worker_.counters().add(Count::kBytesRead, *got);
-    const bool more = converse({buffer.data(), *got});
-    flush();
+    pump({buffer.data(), *got});
     // Less than the buffer holds: that was all, and to ask again would cost a system call.
-    if (dead_ || !more || (*got < buffer.size() && !channel_->holds_input())) return;
+    if (dead_ || (*got < buffer.size() && !channel_->holds_input())) return;
   }
 }
 
-bool Connection::converse(std::string_view fresh) {
+void Connection::pump(std::string_view fresh) {
+  // Replies that leave at once make room for those that wait behind them; but not for ever.
+  constexpr int kTurns = 4;
+  converse(fresh);
+  flush();
+  for (int i = 0; i < kTurns && !dead_ && stalled_ && !conversation_.blocked(); ++i) {
+    converse({});
+    flush();
+  }
+}
+
+void Connection::converse(std::string_view fresh) {
   const Seconds now = worker_.now();
   if (!fresh.empty()) last_command_.store(now, std::memory_order_relaxed);
   if (held_.empty()) {
@@ -52,9 +61,11 @@ bool Connection::converse(std::string_view fresh) {
     const std::size_t used = conversation_.consume(held_, now);
     held_.erase(0, used);
   }
+  stalled_ = conversation_.blocked();
   if (conversation_.closed()) closing_ = true;
-  return !conversation_.blocked();
 }
+
+bool Connection::may_read() const { return !closing_ && !stalled_ && !conversation_.blocked(); }
 
 void Connection::flush() {
   Output& out = conversation_.output();
@@ -71,11 +82,12 @@ void Connection::flush() {
 void Connection::watch() {
   state_name_.store(conversation_.state_name().data(), std::memory_order_relaxed);
   const bool unsent = !conversation_.output().empty();
-  std::uint32_t wanted = 0;
-  if (!conversation_.blocked() && !closing_) wanted |= os::kEpollReadable;
-  if (unsent || channel_->must_send()) wanted |= os::kEpollWritable;
+  // Stalled, but nothing to send any more: the next turn is due as soon as others had theirs.
+  const bool next_turn = stalled_ && !conversation_.blocked();
+  std::uint32_t wanted = may_read() ? std::uint32_t{os::kEpollReadable} : 0u;
+  if (unsent || next_turn || channel_->must_send()) wanted |= os::kEpollWritable;
   if (wanted == watched_) return;
-  if ((wanted & os::kEpollReadable) == 0 && (watched_ & os::kEpollReadable) != 0 && unsent) {
+  if ((watched_ & os::kEpollReadable) != 0 && (wanted & os::kEpollReadable) == 0 && unsent) {
     worker_.counters().add(Count::kSlowReaders);
   }
   watched_ = wanted;
@@ -105,8 +117,7 @@ void Connection::answer(const Question& question, const PeerReply& reply) {
       conversation_.resume_here(question.command);
       break;
   }
-  converse({});
-  flush();
+  pump({});
   if (!dead_ && channel_->holds_input()) read();
   if (!dead_) watch();
 }

@@ -1,5 +1,6 @@
 #include "yonder/cache/numbers.h"
 
+#include <charconv>
 #include <limits>
 
 namespace yonder::cache {
@@ -53,6 +54,16 @@ std::optional<std::uint32_t> parse_u32(std::string_view text) {
   const std::optional<std::uint64_t> wide = parse_u64(text);
   if (!wide) return std::nullopt;
   return static_cast<std::uint32_t>(*wide);
+}
+
+std::optional<double> parse_decimal(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool ends = end == text.data() + text.size() || is_space(*end);
+  if (error != std::errc() || !ends) return std::nullopt;
+  return value;
 }
 
 }  // namespace yonder::cache

@@ -18,5 +18,7 @@ namespace yonder::cache {
 std::optional<std::int32_t> parse_i32(std::string_view text);
 std::optional<std::uint32_t> parse_u32(std::string_view text);
 std::optional<std::uint64_t> parse_u64(std::string_view text);
+// Decimal, with the same liberties.
+std::optional<double> parse_decimal(std::string_view text);
 
 }  // namespace yonder::cache

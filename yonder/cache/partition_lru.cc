@@ -76,8 +76,8 @@ Item* Partition::coldest(const Item* keep) {
 
 bool Partition::evict_one(const Item* keep, Seconds now) {
   // An active item gets another round in warm. All could be active: the bound is the
-  // work one change may do.
-  constexpr int kSecondChances = 5;
+  // work one change may do, a few microseconds.
+  constexpr int kSecondChances = 64;
   Item* victim = coldest(keep);
   for (int i = 0; i < kSecondChances && victim != nullptr; ++i, victim = coldest(keep)) {
     if (!victim->has(kActive) || victim->segment() != Segment::kCold) break;

@@ -45,8 +45,10 @@ class Connection final : public Pollable, public Forwarder {
 
  private:
   void read();
-  // Feeds what has come to the conversation; true if it may be given more.
-  bool converse(std::string_view fresh);
+  bool may_read() const;
+  // Lets the conversation go on, with bytes that have come or without, and sends what it says.
+  void pump(std::string_view fresh);
+  void converse(std::string_view fresh);
   void flush();
   void watch();
 
@@ -58,6 +60,7 @@ class Connection final : public Pollable, public Forwarder {
   std::uint32_t watched_;
   std::atomic<Seconds> last_command_;
   std::atomic<const char*> state_name_{"conn_new_cmd"};
+  bool stalled_ = false;  // The conversation had to stop before the end of what it was given.
   bool closing_ = false;
   bool dead_ = false;
 };
