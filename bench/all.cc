@@ -12,6 +12,7 @@
 #include "bench/migrate/migrate_bench.h"
 #include "bench/objects/objects_bench.h"
 #include "bench/objects/ycsb_bench.h"
+#include "bench/rcached/rcached_bench.h"
 #include "bench/remote/access_pattern_bench.h"
 #include "bench/remote/atomics_bench.h"
 #include "bench/remote/consolidation_bench.h"
@@ -43,6 +44,8 @@ constexpr std::array kBenchmarks = {
     Benchmark{"migrate", "segments and containers that move between two live processes", &run_migrate_bench},
     Benchmark{"numa", "thread, memory and NIC on one socket or not, and the router", &run_numa_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
+    Benchmark{"rcached", "the cache server against Debian's memcached: throughput, latency, memory",
+              &run_rcached_bench},
     Benchmark{"vector-io", "small pieces packed, gathered, behind one doorbell, one by one",
               &run_vector_io_bench},
     Benchmark{"shuffle", "entries in batches against one write per entry, simulated and real",

@@ -1,0 +1,141 @@
+#include "apps/rcached/admin.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "yonder/cache/counters.h"
+#include "yonder/os/address.h"
+#include "yonder/telemetry/counters.h"
+#include "yonder/telemetry/prometheus.h"
+
+namespace yonder::apps {
+
+struct CacheAdmin::State {
+  State(cache::Service& served, cache::Server& serving) : service(served), server(serving) {}
+
+  cache::Service& service;
+  cache::Server& server;
+  std::atomic<bool> stopping{false};
+  std::string host;
+  int port = 0;
+  httplib::Server http;
+  std::thread thread;
+};
+
+namespace {
+
+using telemetry::MetricType;
+using telemetry::MetricValue;
+using telemetry::Unit;
+
+struct Shown {
+  const char* name;
+  const char* help;
+  cache::Count count;
+  Unit unit = Unit::kNone;
+};
+constexpr std::array kShown = {
+    Shown{"yonder_cache_gets_total", "Keys that were asked for.", cache::Count::kCmdGet},
+    Shown{"yonder_cache_hits_total", "Of these, found.", cache::Count::kGetHits},
+    Shown{"yonder_cache_sets_total", "Values that were stored, or tried.", cache::Count::kCmdSet},
+    Shown{"yonder_cache_forwarded_total", "Commands sent on to the owner of their key.",
+          cache::Count::kForwarded},
+    Shown{"yonder_cache_slow_readers_total", "Times a client was not read because it took no replies.",
+          cache::Count::kSlowReaders},
+    Shown{"yonder_cache_read_bytes_total", "Received from clients.", cache::Count::kBytesRead, Unit::kBytes},
+    Shown{"yonder_cache_written_bytes_total", "Sent to clients.", cache::Count::kBytesWritten, Unit::kBytes},
+};
+
+MetricValue counter(const char* name, const char* help, Unit unit, std::uint64_t value) {
+  MetricValue out{.name = name, .help = help, .labels = {}, .type = MetricType::kCounter, .unit = unit};
+  out.counter = value;
+  return out;
+}
+
+MetricValue gauge(const char* name, const char* help, Unit unit, std::uint64_t value) {
+  MetricValue out{.name = name, .help = help, .labels = {}, .type = MetricType::kGauge, .unit = unit};
+  out.gauge = static_cast<std::int64_t>(value);
+  return out;
+}
+
+std::vector<MetricValue> metrics_of(cache::Service& service, const cache::Server& server) {
+  std::vector<MetricValue> out;
+  const cache::CounterValues values = service.counters();
+  for (const Shown& shown : kShown) {
+    out.push_back(counter(shown.name, shown.help, shown.unit, values[static_cast<std::size_t>(shown.count)]));
+  }
+  const cache::Server::Connections connections = server.connections();
+  out.push_back(
+      counter("yonder_cache_connections_total", "Clients that came.", Unit::kNone, connections.total));
+  out.push_back(
+      counter("yonder_cache_rejected_total", "Clients over the limit.", Unit::kNone, connections.rejected));
+  out.push_back(
+      gauge("yonder_cache_connections", "Clients that are there.", Unit::kNone, connections.current));
+  std::uint64_t items = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t local = 0;
+  for (std::size_t i = 0; i < service.store().partitions(); ++i) {
+    if (!service.store().is_local(i)) continue;
+    service.store().visit_partition(i, [&](cache::Partition& partition) {
+      const cache::PartitionStats stats = partition.stats();
+      ++local;
+      items += stats.items;
+      bytes += stats.heap_bytes;
+    });
+  }
+  out.push_back(gauge("yonder_cache_items", "Items that are held.", Unit::kNone, items));
+  out.push_back(gauge("yonder_cache_memory_bytes", "Memory of items and their index.", Unit::kBytes, bytes));
+  out.push_back(gauge("yonder_cache_memory_limit_bytes", "Most memory they may take.", Unit::kBytes,
+                      service.store().budget().limit()));
+  out.push_back(gauge("yonder_cache_local_partitions", "Partitions that are here.", Unit::kNone, local));
+  return out;
+}
+
+}  // namespace
+
+CacheAdmin::CacheAdmin(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<CacheAdmin>> CacheAdmin::create(const std::string& place, cache::Service& service,
+                                                       cache::Server& server) {
+  YONDER_TRY(where, os::parse_host_port(place));
+  auto state = std::make_unique<State>(service, server);
+  State& s = *state;
+  s.host = std::string(where.host);
+  httplib::Server& http = s.http;
+  // A monitor or two at a time; a slow one must not keep a thread for long.
+  http.new_task_queue = [] { return new httplib::ThreadPool(2); };
+  http.set_read_timeout(std::chrono::seconds(5));
+  http.set_write_timeout(std::chrono::seconds(5));
+  http.set_payload_max_length(64 * 1024);
+  http.Get("/metrics", [&s](const httplib::Request&, httplib::Response& response) {
+    response.set_content(telemetry::to_prometheus(metrics_of(s.service, s.server)),
+                         std::string(telemetry::kPrometheusContentType));
+  });
+  http.Get("/health", [&s](const httplib::Request&, httplib::Response& response) {
+    const bool stopping = s.stopping.load(std::memory_order_relaxed);
+    response.status = stopping ? 503 : 200;
+    response.set_content(stopping ? "{\"status\":\"stopping\"}\n" : "{\"status\":\"serving\"}\n",
+                         "application/json");
+  });
+  s.port = where.port == 0 ? http.bind_to_any_port(s.host) : where.port;
+  const bool bound = where.port == 0 ? s.port > 0 : http.bind_to_port(s.host, where.port);
+  if (!bound) return fail(ErrorCode::kAlreadyExists, "listen for the admin endpoint", where.port);
+  s.thread = std::thread([&s] { s.http.listen_after_bind(); });
+  return std::unique_ptr<CacheAdmin>(new CacheAdmin(std::move(state)));
+}
+
+CacheAdmin::~CacheAdmin() {
+  state_->http.stop();
+  state_->thread.join();
+}
+
+std::string CacheAdmin::address() const { return fmt::format("http://{}:{}", state_->host, state_->port); }
+
+void CacheAdmin::begin_stop() { state_->stopping.store(true, std::memory_order_relaxed); }
+
+}  // namespace yonder::apps

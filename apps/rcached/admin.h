@@ -1,0 +1,39 @@
+#pragma once
+// The admin endpoint of rcached: HTTP on a port of its own, for monitors.
+//
+//   GET /metrics   Prometheus text
+//   GET /health    200 while it serves, 503 while it stops
+//
+// It has no authentication: give it an address of the loopback.
+//
+// Concurrency: create() and the destructor by one thread. Lifetime: service and server
+// outlive it.
+
+#include <memory>
+#include <string>
+
+#include "yonder/base/result.h"
+#include "yonder/cache/server.h"
+#include "yonder/cache/service.h"
+
+namespace yonder::apps {
+
+class CacheAdmin {
+ public:
+  // Errors: kAddressInvalid (not host:port), kAlreadyExists (the port is taken).
+  static Result<std::unique_ptr<CacheAdmin>> create(const std::string& place, cache::Service& service,
+                                                    cache::Server& server);
+  ~CacheAdmin();
+  CacheAdmin(const CacheAdmin&) = delete;
+  CacheAdmin& operator=(const CacheAdmin&) = delete;
+
+  std::string address() const;
+  void begin_stop();
+
+ private:
+  struct State;
+  explicit CacheAdmin(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace yonder::apps

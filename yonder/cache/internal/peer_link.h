@@ -1,0 +1,56 @@
+#pragma once
+// PeerLink: the connection to one other server, with the commands that are under way on it.
+//
+// Concurrency: the worker's thread. Lifetime: owned by Peers.
+
+#include <deque>
+#include <string>
+
+#include "yonder/cache/internal/pollable.h"
+#include "yonder/cache/output.h"
+#include "yonder/cache/peers.h"
+#include "yonder/os/socket.h"
+
+namespace yonder::cache {
+
+class PeerLink final : public Pollable {
+ public:
+  PeerLink(Peers& peers, os::Socket socket);
+  ~PeerLink() override;
+
+  // Errors: those of Epoll::add.
+  Result<void> start();
+  bool broken() const { return broken_; }
+  std::size_t waiting() const { return questions_.size(); }
+  std::optional<Instant> first_deadline() const;
+
+  void send(Question question);
+  void on_events(std::uint32_t bits) override;
+  // The link is given up: questions are repeated elsewhere where that is harmless.
+  void break_off(Instant now);
+
+ private:
+  struct Asked {
+    Question question;
+    std::uint64_t end;  // Of its bytes in all that was ever put into out_.
+  };
+
+  void read();
+  void take_answers();
+  void flush();
+  void watch();
+
+  Peers& peers_;
+  os::Socket socket_;
+  Output out_;
+  std::string in_;
+  AnswerScanner scanner_;
+  std::deque<Asked> questions_;
+  std::uint64_t queued_ = 0;  // Bytes ever put into out_…
+  std::uint64_t sent_ = 0;    // …and sent.
+  std::uint32_t watched_ = 0;
+  bool greeted_ = false;
+  bool broken_ = false;
+};
+
+}  // namespace yonder::cache

@@ -1,0 +1,131 @@
+#include "yonder/cache/internal/peer_link.h"
+
+#include <array>
+#include <utility>
+
+#include "yonder/cache/conversation.h"
+#include "yonder/os/steady_clock.h"
+
+namespace yonder::cache {
+namespace {
+
+constexpr std::string_view kMark = "mn\r\n";
+
+// A command that may be carried out twice without anybody noticing.
+bool is_read(std::string_view command) { return command.starts_with("get") || command.starts_with("me "); }
+
+}  // namespace
+
+PeerLink::PeerLink(Peers& peers, os::Socket socket) : peers_(peers), socket_(std::move(socket)) {
+  out_.append_line(kPeerGreeting);
+  out_.append(kMark);
+  queued_ = out_.size();
+}
+
+PeerLink::~PeerLink() = default;
+
+Result<void> PeerLink::start() {
+  watched_ = os::kEpollReadable | os::kEpollWritable;
+  return peers_.epoll_.add(socket_.fd(), watched_,
+                           reinterpret_cast<std::uint64_t>(static_cast<Pollable*>(this)));
+}
+
+std::optional<Instant> PeerLink::first_deadline() const {
+  if (questions_.empty()) return std::nullopt;
+  return questions_.front().question.deadline.instant();
+}
+
+void PeerLink::send(Question question) {
+  out_.append(question.command);
+  out_.append(kMark);
+  queued_ += question.command.size() + kMark.size();
+  questions_.push_back({std::move(question), queued_});
+  flush();
+  if (!broken_) watch();
+}
+
+void PeerLink::on_events(std::uint32_t bits) {
+  if (broken_) return;
+  if ((bits & (os::kEpollReadable | os::kEpollError | os::kEpollHangUp)) != 0) read();
+  if (!broken_) flush();
+  if (!broken_) watch();
+}
+
+void PeerLink::read() {
+  std::array<std::byte, 16384> buffer;
+  const Result<std::size_t> got = socket_.try_receive(std::span<std::byte>(buffer));
+  if (!got) {
+    broken_ = true;
+    return;
+  }
+  in_.append(reinterpret_cast<const char*>(buffer.data()), *got);
+  take_answers();
+}
+
+void PeerLink::take_answers() {
+  std::size_t used = 0;
+  for (;;) {
+    const std::string_view rest = std::string_view(in_).substr(used);
+    const auto end = scanner_.scan(rest);
+    if (!end || (end->has_value() && greeted_ && questions_.empty())) {
+      broken_ = true;
+      return;
+    }
+    if (!end->has_value()) break;
+    const std::string_view reply = rest.substr(0, **end);
+    used += **end + AnswerScanner::kMarkBytes;
+    scanner_.reset();
+    if (!greeted_) {
+      greeted_ = reply == "OK\r\n";
+      broken_ = !greeted_;
+      if (broken_) return;
+      continue;
+    }
+    const Question question = std::move(questions_.front().question);
+    questions_.pop_front();
+    if (reply.starts_with(kNotOwner)) {
+      constexpr Duration kMapDelay = std::chrono::milliseconds(1);
+      peers_.try_again(question, os::SteadyClock::read() + kMapDelay);
+    } else {
+      peers_.answer_(question, {PeerReply::Kind::kText, reply});
+    }
+  }
+  in_.erase(0, used);
+}
+
+void PeerLink::flush() {
+  while (!out_.empty()) {
+    const Result<std::size_t> sent = socket_.try_send(std::as_bytes(out_.pending()));
+    if (!sent) {
+      broken_ = true;
+      return;
+    }
+    if (*sent == 0) return;
+    sent_ += *sent;
+    out_.consume(*sent);
+  }
+}
+
+void PeerLink::watch() {
+  const std::uint32_t wanted = os::kEpollReadable | (out_.empty() ? 0u : std::uint32_t{os::kEpollWritable});
+  if (wanted == watched_) return;
+  watched_ = wanted;
+  const auto token = reinterpret_cast<std::uint64_t>(static_cast<Pollable*>(this));
+  if (!peers_.epoll_.modify(socket_.fd(), wanted, token)) broken_ = true;
+}
+
+void PeerLink::break_off(Instant now) {
+  const std::uint64_t unsent_after = sent_;
+  std::deque<Asked> left = std::move(questions_);
+  questions_.clear();
+  for (Asked& asked : left) {
+    const bool unsent = asked.end - asked.question.command.size() - kMark.size() >= unsent_after;
+    if (unsent || is_read(asked.question.command)) {
+      peers_.try_again(std::move(asked.question), now);
+    } else {
+      peers_.give_up(asked.question);
+    }
+  }
+}
+
+}  // namespace yonder::cache

@@ -1,0 +1,135 @@
+#pragma once
+// Store: all partitions of a server, found by key, with one memory limit.
+//
+//   store.visit(key, [&](Partition& partition) { … });   // under the partition's lock
+//
+// A server of a cluster owns some of the partitions. This is the seam behind which they
+// come and go; everything above it sees one of three states per partition:
+//
+//   state      visit()                        attach          detach        expect
+//   local      runs                           cannot be       -> elsewhere  cannot be
+//   elsewhere  kElsewhere: ask owner_of()     -> local        cannot be     -> arriving
+//   arriving   waits a moment, then           -> local        cannot be     stays
+//              kElsewhere without an owner
+//
+// Concurrency: any thread. Each partition has a spin lock of its own, held for the time
+// of a copy of a value at most; no two are ever held at once.
+// Lifetime: owns the memory it made; ranges that came in by attach() belong to whoever
+// brought them, until detach() returns them.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yonder/base/result.h"
+#include "yonder/base/time.h"
+#include "yonder/cache/key.h"
+#include "yonder/cache/memory_budget.h"
+#include "yonder/cache/partition.h"
+#include "yonder/os/mapping.h"
+#include "yonder/sync/spin_lock.h"
+
+namespace yonder::cache {
+
+struct StoreOptions {
+  std::size_t partitions = 128;  // A power of two.
+  std::size_t memory_bytes = std::size_t{64} << 20;
+  PartitionPolicy policy;
+  // False: no partition is local until it is attached.
+  bool own_all = true;
+  // How long an operation waits for a partition that is arriving.
+  Duration arrival_wait = std::chrono::milliseconds(500);
+};
+
+enum class Access : std::uint8_t {
+  kDone,
+  kElsewhere,
+};
+
+class Store {
+ public:
+  // Errors: kInvalidArgument (partitions, or less memory than empty ones need),
+  // kOutOfMemory (address space).
+  static Result<std::unique_ptr<Store>> create(const StoreOptions& options);
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  std::size_t partitions() const { return slots_.size(); }
+  std::size_t partition_of(const Key& key) const { return cache::partition_of(key.hash, slots_.size()); }
+
+  // Runs visit(Partition&) under the lock of the key's partition, if it is local.
+  template <typename Visit>
+  Access visit(const Key& key, Visit&& visit) {
+    return visit_partition(partition_of(key), std::forward<Visit>(visit));
+  }
+  template <typename Visit>
+  Access visit_partition(std::size_t index, Visit&& visit) {
+    Slot& slot = *slots_[index];
+    do {
+      const sync::SpinGuard guard(slot.lock);
+      if (slot.partition) [[likely]] {
+        visit(*slot.partition);
+        return Access::kDone;
+      }
+    } while (wait_for_arrival(slot));
+    return Access::kElsewhere;
+  }
+
+  // Like Partition::store; if the partition alone cannot make room, others give way.
+  // Access::kElsewhere leaves `reply` alone.
+  Access store(const Key& key, const StoreRequest& request, Seconds now, StoreReply& reply);
+
+  // At most this much of a value is copied under a lock; see copy_long_value().
+  static constexpr std::size_t kShortValue = std::size_t{32} << 10;
+  // The whole value of an item with this CAS number, in pieces, so that the lock is free
+  // in between. False if the item was changed meanwhile, or is gone.
+  bool copy_long_value(const Key& key, std::uint64_t cas, std::span<char> out, Seconds now);
+
+  // Of every local partition.
+  void flush(Seconds at, Seconds now);
+  // A slice of the search for expired items; to be called again and again.
+  void crawl(Seconds now);
+  void set_policy(const PartitionPolicy& policy);
+  PartitionPolicy policy() const;
+  MemoryBudget& budget() { return budget_; }
+
+  // The seam (see above). Errors of attach: kAlreadyExists (it is local), those of
+  // Partition::adopt. Of detach: kNotFound (it is not local).
+  bool is_local(std::size_t index) const;
+  std::string owner_of(std::size_t index) const;
+  void set_owner(std::size_t index, const std::string& owner);
+  void expect(std::size_t index);
+  Result<void> attach(std::size_t index, std::span<std::byte> range);
+  Result<std::span<std::byte>> detach(std::size_t index, const std::string& new_owner);
+
+ private:
+  struct alignas(64) Slot {
+    mutable sync::SpinLock lock;
+    bool arriving YONDER_GUARDED_BY(lock) = false;
+    std::optional<Partition> partition YONDER_GUARDED_BY(lock);
+    std::span<std::byte> range YONDER_GUARDED_BY(lock);
+    std::string owner YONDER_GUARDED_BY(lock);
+    os::Mapping memory;  // Of a partition that was made here.
+  };
+
+  explicit Store(const StoreOptions& options);
+  Result<void> make_partition(std::size_t index);
+  // False if nothing is arriving, or it did not arrive in time.
+  bool wait_for_arrival(const Slot& slot) const;
+  bool copy_piece(const Key& key, std::uint64_t cas, std::size_t offset, std::span<char> out, Seconds now);
+  // Makes partitions give `bytes` back to the budget, one after the other.
+  bool reclaim(std::size_t bytes, Seconds now);
+
+  const StoreOptions options_;
+  MemoryBudget budget_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::atomic<std::size_t> next_victim_{0};
+  std::atomic<std::size_t> next_crawled_{0};
+};
+
+}  // namespace yonder::cache
