@@ -5,11 +5,13 @@
 
 #include <array>
 #include <atomic>
+#include <charconv>
 #include <thread>
 #include <utility>
 
 #include "yonder/cache/counters.h"
 #include "yonder/os/address.h"
+#include "yonder/os/steady_clock.h"
 #include "yonder/telemetry/counters.h"
 #include "yonder/telemetry/prometheus.h"
 
@@ -96,12 +98,70 @@ std::vector<MetricValue> metrics_of(cache::Service& service, const cache::Server
   return out;
 }
 
+// ---------------------------------------------------------------- the cluster
+
+constexpr Duration kDrainTimeout = std::chrono::minutes(10);
+
+void answer(httplib::Response& response, const Result<void>& done) {
+  if (done) {
+    response.set_content("{\"done\":true}\n", "application/json");
+    return;
+  }
+  // 409: the request was understood, and the cluster's state does not allow it.
+  response.status = done.error() == ErrorCode::kNotFound ? 404 : 409;
+  response.set_content(fmt::format("{{\"error\":\"{}\",\"text\":\"{}\"}}\n", error_name(done.error().code()),
+                                   done.error().to_string()),
+                       "application/json");
+}
+
+std::string describe(const cache::Cluster& cluster) {
+  std::string out = "{\"partitions\":[";
+  for (const cache::PartitionPlace& place : cluster.map()) {
+    if (place.partition > 0) out += ',';
+    out += fmt::format("{{\"partition\":{},\"server\":\"{}\",\"epoch\":{}}}", place.partition, place.server,
+                       place.epoch.value());
+  }
+  out += "],\"moving\":[";
+  bool first = true;
+  for (const cache::Cluster::Moving& moving : cluster.moving()) {
+    if (!std::exchange(first, false)) out += ',';
+    out += fmt::format("{{\"partition\":{},\"direction\":\"{}\",\"bytes_left\":{}}}", moving.partition,
+                       moving.arriving ? "in" : "out", moving.bytes_left);
+  }
+  return out + "]}\n";
+}
+
+void migrate(cache::Cluster& cluster, const httplib::Request& request, httplib::Response& response) {
+  const std::string number = request.get_param_value("partition");
+  std::uint32_t partition = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), partition);
+  const std::string to = request.get_param_value("to");
+  if (error != std::errc() || end != number.data() + number.size() || to.empty()) {
+    response.status = 400;
+    response.set_content("{\"error\":\"give partition=NUMBER and to=HOST:PORT\"}\n", "application/json");
+    return;
+  }
+  answer(response, cluster.migrate(partition, to));
+}
+
+void serve_cluster(httplib::Server& http, cache::Cluster& cluster) {
+  http.Get("/api/v1/partitions", [&cluster](const httplib::Request&, httplib::Response& response) {
+    response.set_content(describe(cluster), "application/json");
+  });
+  http.Post("/api/v1/migrate", [&cluster](const httplib::Request& request, httplib::Response& response) {
+    migrate(cluster, request, response);
+  });
+  http.Post("/api/v1/drain", [&cluster](const httplib::Request&, httplib::Response& response) {
+    answer(response, cluster.drain(Deadline::after(os::SteadyClock(), kDrainTimeout)));
+  });
+}
+
 }  // namespace
 
 CacheAdmin::CacheAdmin(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<CacheAdmin>> CacheAdmin::create(const std::string& place, cache::Service& service,
-                                                       cache::Server& server) {
+                                                       cache::Server& server, cache::Cluster* cluster) {
   YONDER_TRY(where, os::parse_host_port(place));
   auto state = std::make_unique<State>(service, server);
   State& s = *state;
@@ -122,6 +182,7 @@ Result<std::unique_ptr<CacheAdmin>> CacheAdmin::create(const std::string& place,
     response.set_content(stopping ? "{\"status\":\"stopping\"}\n" : "{\"status\":\"serving\"}\n",
                          "application/json");
   });
+  if (cluster != nullptr) serve_cluster(http, *cluster);
   s.port = where.port == 0 ? http.bind_to_any_port(s.host) : where.port;
   const bool bound = where.port == 0 ? s.port > 0 : http.bind_to_port(s.host, where.port);
   if (!bound) return fail(ErrorCode::kAlreadyExists, "listen for the admin endpoint", where.port);

@@ -3,6 +3,10 @@
 //
 //   GET /metrics   Prometheus text
 //   GET /health    200 while it serves, 503 while it stops
+// and, in a cluster:
+//   GET  /api/v1/partitions                    the map, and what is on its way
+//   POST /api/v1/migrate?partition=N&to=SERVER moves a partition of this server; answers when it is done
+//   POST /api/v1/drain                         moves all of them away
 //
 // It has no authentication: give it an address of the loopback.
 //
@@ -13,6 +17,7 @@
 #include <string>
 
 #include "yonder/base/result.h"
+#include "yonder/cache/cluster.h"
 #include "yonder/cache/server.h"
 #include "yonder/cache/service.h"
 
@@ -21,8 +26,9 @@ namespace yonder::apps {
 class CacheAdmin {
  public:
   // Errors: kAddressInvalid (not host:port), kAlreadyExists (the port is taken).
+  // `cluster` may be null; it outlives this, as the others do.
   static Result<std::unique_ptr<CacheAdmin>> create(const std::string& place, cache::Service& service,
-                                                    cache::Server& server);
+                                                    cache::Server& server, cache::Cluster* cluster);
   ~CacheAdmin();
   CacheAdmin(const CacheAdmin&) = delete;
   CacheAdmin& operator=(const CacheAdmin&) = delete;

@@ -20,6 +20,7 @@
 #include "apps/rcached/admin.h"
 #include "apps/rcached/settings.h"
 #include "yonder/base/log.h"
+#include "yonder/cache/cluster.h"
 #include "yonder/cache/server.h"
 #include "yonder/os/steady_clock.h"
 
@@ -95,11 +96,25 @@ std::string prepare_process(const CacheSettings& settings) {
   return file.good() ? "" : fmt::format("cannot write \"{}\"", settings.pid_file);
 }
 
+// Null without one.
+Result<std::unique_ptr<yonder::cache::Cluster>> join_cluster(const CacheSettings& settings,
+                                                             yonder::cache::Store& store,
+                                                             const yonder::cache::Server& server) {
+  if (!settings.in_cluster) return nullptr;
+  yonder::cache::ClusterOptions options = settings.cluster;
+  if (options.server.empty()) options.server = server.addresses().front();
+  auto cluster = yonder::cache::Cluster::join(store, options);
+  if (cluster) fmt::print("cluster {}\n", (*cluster)->directory_address());
+  return cluster;
+}
+
 int run(yonder::cache::Service& service, yonder::cache::Server& server, const CacheSettings& settings,
         const sigset_t& signals) {
+  const auto cluster = join_cluster(settings, service.store(), server);
+  if (!cluster) return fail(cluster.error());
   std::unique_ptr<CacheAdmin> admin;
   if (!settings.admin.empty()) {
-    auto made = CacheAdmin::create(settings.admin, service, server);
+    auto made = CacheAdmin::create(settings.admin, service, server, cluster->get());
     if (!made) return fail(made.error());
     admin = *std::move(made);
     fmt::print("admin {}\n", admin->address());

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "apps/rcached/extended_options.h"
 
@@ -47,10 +48,14 @@ usage: rcached [options], with memcached's letters:
   -h, --help   -V, --version
 and of its own:
       --partitions=NUM      shares of the keys, a power of two (128)
-      --admin=HOST:PORT     HTTP: /metrics and /health (none)
+      --admin=HOST:PORT     HTTP: /metrics, /health and, in a cluster, /api/v1/… (none)
+      --cluster=ADDRESS     begin a cluster; others join it there, as tcp://10.0.0.1:7500
+      --join=ADDRESS        join the cluster that was begun there
+      --advertise=HOST:PORT where other servers reach this one (the first of -l)
+      --agent=ADDRESS       where partitions are handed over (tcp://127.0.0.1:0; shm: on one host)
 )";
 
-enum LongOnly : int { kPartitions = 1000, kAdmin };
+enum LongOnly : int { kPartitions = 1000, kAdmin, kCluster, kJoin, kAdvertise, kAgent };
 
 constexpr std::array kLongOptions = {
     option{"port", required_argument, nullptr, 'p'},
@@ -90,6 +95,10 @@ constexpr std::array kLongOptions = {
     option{"napi_ids", required_argument, nullptr, 'N'},
     option{"partitions", required_argument, nullptr, kPartitions},
     option{"admin", required_argument, nullptr, kAdmin},
+    option{"cluster", required_argument, nullptr, kCluster},
+    option{"join", required_argument, nullptr, kJoin},
+    option{"advertise", required_argument, nullptr, kAdvertise},
+    option{"agent", required_argument, nullptr, kAgent},
     option{nullptr, 0, nullptr, 0},
 };
 constexpr const char* kShortOptions = "p:U:s:a:Al:dru:m:Mc:kvhVP:f:n:Lt:R:Cb:B:I:SFXWY:e:Zo:N:D:";
@@ -106,6 +115,7 @@ class Flags {
                      std::int64_t& to);
   std::string item_size(const std::string& value);
   std::string take_more(int letter, const std::string& value);
+  std::string join_cluster();
   void listen_on_tcp();
 
   CacheSettings settings_;
@@ -187,9 +197,28 @@ std::string Flags::take(int letter, const std::string& value) {
       if (wrong.empty() && (given & (given - 1)) != 0) return "--partitions must be a power of two";
       settings_.store.partitions = static_cast<std::size_t>(given);
       return wrong;
+    case kCluster:
+      settings_.cluster.serve_at = value;
+      return join_cluster();
+    case kJoin:
+      settings_.cluster.directory = value;
+      return join_cluster();
+    case kAdvertise:
+      settings_.cluster.server = value;
+      return {};
+    case kAgent:
+      settings_.cluster.agent = value;
+      return {};
     default:
       return take_more(letter, value);
   }
+}
+
+std::string Flags::join_cluster() {
+  if (std::exchange(settings_.in_cluster, true)) return "--cluster and --join: one of them, once";
+  // Partitions come from the cluster.
+  settings_.store.own_all = false;
+  return {};
 }
 
 std::string Flags::take_more(int letter, const std::string& value) {

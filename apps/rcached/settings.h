@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "yonder/cache/cluster.h"
 #include "yonder/cache/server.h"
 #include "yonder/cache/service.h"
 #include "yonder/cache/store.h"
@@ -31,6 +32,8 @@ struct CacheSettings {
   std::string pid_file;
   std::string auth_file;
   std::string admin;  // host:port; empty: none
+  cache::ClusterOptions cluster;
+  bool in_cluster = false;
   // Options that memcached has and that mean nothing here; told once at the start.
   std::vector<std::string> without_effect;
 };

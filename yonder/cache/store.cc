@@ -157,11 +157,10 @@ void Store::expect(std::size_t index) {
   slot.arriving = !slot.partition.has_value();
 }
 
-Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
-  Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
-  if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
-  YONDER_TRY(partition, Partition::adopt(range, budget_, options_.policy));
+Result<void> Store::attach_locked(Slot& slot, std::span<std::byte> range, MemoryBudget& budget,
+                                  const PartitionPolicy& policy) {
+  if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition");
+  YONDER_TRY(partition, Partition::adopt(range, budget, policy));
   slot.partition.emplace(std::move(partition));
   slot.range = range;
   slot.arriving = false;
@@ -169,11 +168,35 @@ Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
   return {};
 }
 
+Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
+  Slot& slot = *slots_[index];
+  const sync::SpinGuard guard(slot.lock);
+  return attach_locked(slot, range, budget_, options_.policy);
+}
+
+Result<void> Store::attach_arriving(std::size_t index, std::span<std::byte> range) {
+  Slot& slot = *slots_[index];
+  const sync::SpinGuard guard(slot.lock);
+  Result<void> attached;
+  YONDER_TRY_VOID(segment::attempt([&] { attached = attach_locked(slot, range, budget_, options_.policy); }));
+  YONDER_TRY_VOID(attached);
+  slot.incomplete = true;
+  slot.lost = false;
+  return {};
+}
+
+void Store::set_complete(std::size_t index) {
+  Slot& slot = *slots_[index];
+  const sync::SpinGuard guard(slot.lock);
+  slot.incomplete = false;
+}
+
 Result<std::span<std::byte>> Store::detach(std::size_t index, const std::string& new_owner) {
   Slot& slot = *slots_[index];
   const sync::SpinGuard guard(slot.lock);
   if (!slot.partition) return fail(ErrorCode::kNotFound, "detach a partition", static_cast<int>(index));
   slot.partition.reset();
+  slot.incomplete = false;
   slot.owner = new_owner;
   return slot.range;
 }

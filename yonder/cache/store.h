@@ -32,6 +32,7 @@
 #include "yonder/cache/memory_budget.h"
 #include "yonder/cache/partition.h"
 #include "yonder/os/mapping.h"
+#include "yonder/segment/recovery.h"
 #include "yonder/sync/spin_lock.h"
 
 namespace yonder::cache {
@@ -73,6 +74,9 @@ class Store {
     do {
       const sync::SpinGuard guard(slot.lock);
       if (slot.partition) [[likely]] {
+        if (slot.incomplete) [[unlikely]] {
+          return visit_incomplete(slot, [&] { visit(*slot.partition); });
+        }
         visit(*slot.partition);
         return Access::kDone;
       }
@@ -106,11 +110,18 @@ class Store {
   void expect(std::size_t index);
   Result<void> attach(std::size_t index, std::span<std::byte> range);
   Result<std::span<std::byte>> detach(std::size_t index, const std::string& new_owner);
+  // attach() of a range whose pages are still arriving: if a page turns out to be lost, the
+  // visit that touches it ends there (segment::attempt) as if the partition were elsewhere,
+  // and so do all further ones, until it is detached. set_complete(): all pages are here.
+  Result<void> attach_arriving(std::size_t index, std::span<std::byte> range);
+  void set_complete(std::size_t index);
 
  private:
   struct alignas(64) Slot {
     mutable sync::SpinLock lock;
     bool arriving YONDER_GUARDED_BY(lock) = false;
+    bool incomplete YONDER_GUARDED_BY(lock) = false;  // pages of it are still arriving
+    bool lost YONDER_GUARDED_BY(lock) = false;        // … and some never will
     std::optional<Partition> partition YONDER_GUARDED_BY(lock);
     std::span<std::byte> range YONDER_GUARDED_BY(lock);
     std::string owner YONDER_GUARDED_BY(lock);
@@ -118,6 +129,16 @@ class Store {
   };
 
   explicit Store(const StoreOptions& options);
+  // Under the slot's lock.
+  template <typename Visit>
+  static Access visit_incomplete(Slot& slot, Visit&& visit) {
+    if (slot.lost) return Access::kElsewhere;
+    if (segment::attempt(std::forward<Visit>(visit))) return Access::kDone;
+    slot.lost = true;
+    return Access::kElsewhere;
+  }
+  static Result<void> attach_locked(Slot& slot, std::span<std::byte> range, MemoryBudget& budget,
+                                    const PartitionPolicy& policy);
   Result<void> make_partition(std::size_t index);
   // False if nothing is arriving, or it did not arrive in time.
   bool wait_for_arrival(const Slot& slot) const;
