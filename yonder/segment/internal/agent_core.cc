@@ -90,14 +90,14 @@ Result<Agent::Core::HoldingPtr> Agent::Core::find_owned(SegmentId segment) const
 
 void Agent::Core::insert(HoldingPtr holding) {
   const sync::LockGuard lock(mutex_);
-  const SegmentId id = holding->record.id;
+  const SegmentId id = holding->id;
   table_.emplace(id, std::move(holding));
 }
 
 void Agent::Core::drop(const HoldingPtr& holding) {
   {
     const sync::LockGuard lock(mutex_);
-    const auto found = table_.find(holding->record.id);
+    const auto found = table_.find(holding->id);
     if (found == table_.end() || found->second != holding) return;
     table_.erase(found);
     // A mover that ends its own holding is joined by the ticker.
@@ -114,16 +114,16 @@ void Agent::Core::drop(const HoldingPtr& holding) {
     arrival = std::move(holding->arrival);
     holding->changed.notify_all();
   }
-  if (arrival != nullptr) internal::FaultRouter::remove_server(holding->record.slots);
+  if (arrival != nullptr) internal::FaultRouter::remove_server(holding->slots);
   arrival.reset();  // Before its memory goes.
   if (fenced) return;
-  if (Result<void> cleared = arena_.clear(holding->record.slots); !cleared)
+  if (Result<void> cleared = arena_.clear(holding->slots); !cleared)
     log_warn("segment", "memory stays mapped",
-             {{"segment", holding->record.id.value()}, {"error", cleared.error()}});
+             {{"segment", holding->id.value()}, {"error", cleared.error()}});
 }
 
 Segment Agent::Core::describe(Holding& holding) const {
-  return {.id = holding.record.id, .memory = holding.seen(arena_), .epoch = holding.record.epoch};
+  return {.id = holding.id, .memory = holding.seen(arena_), .epoch = holding.current_epoch()};
 }
 
 Result<std::shared_ptr<internal::PeerLine>> Agent::Core::line_to(ProcessId process, Deadline deadline) {
@@ -185,7 +185,7 @@ Result<void> Agent::Core::release(SegmentId segment, ByteRange range) {
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOwned)
     return fail(ErrorCode::kAlreadyExists, "release memory of a segment: it is moving");
-  if (range.offset > holding->record.bytes || range.length > holding->record.bytes - range.offset)
+  if (range.offset > holding->bytes || range.length > holding->bytes - range.offset)
     return fail(ErrorCode::kOutOfBounds, "release memory beyond a segment");
   const std::size_t first = os::round_up(static_cast<std::size_t>(range.offset), os::kPageBytes);
   const std::size_t end =
@@ -203,14 +203,14 @@ std::vector<Migration> Agent::Core::migrations() const {
   std::vector<Migration> listed;
   for (const HoldingPtr& holding : held) {
     const sync::LockGuard lock(holding->mutex);
-    Migration migration{.id = holding->record.id, .peer = holding->peer, .bytes = holding->record.bytes};
+    Migration migration{.id = holding->id, .peer = holding->peer, .bytes = holding->bytes};
     switch (holding->state) {
       case HoldingState::kOffered:
         migration.state = MigrationState::kOffered;
         break;
       case HoldingState::kLeaving:
         migration.state = MigrationState::kLeaving;
-        migration.bytes_left = holding->record.bytes - holding->bytes_told;
+        migration.bytes_left = holding->bytes - holding->bytes_told;
         break;
       case HoldingState::kInDoubt:
         migration.state = MigrationState::kInDoubt;

@@ -74,7 +74,7 @@ class Agent::Core {
   void serve_target();
 
   // Source.
-  Result<void> export_region(internal::Holding& holding);
+  Result<fabric::RegionToken> export_region(internal::Holding& holding);
   Result<void> fence(internal::Holding& holding, ProcessId target);
   Result<void> commit(internal::Holding& holding, ProcessId target, Deadline deadline);
   void restore(internal::Holding& holding);

@@ -50,15 +50,16 @@ void Agent::Core::serve_source() {
 
 // ---------------------------------------------------------------- offer
 
-Result<void> Agent::Core::export_region(Holding& holding) {
-  YONDER_TRY(room, Arena::make_room(holding.record.slots));
+Result<fabric::RegionToken> Agent::Core::export_region(Holding& holding) {
+  YONDER_TRY(room, Arena::make_room(holding.slots));
   YONDER_TRY(region, fabric_.register_memory({.memory = holding.second.bytes(),
                                               .rights = fabric::Rights::kRead,
                                               .backing = fabric::Backing{.fd = holding.file.fd().get()}}));
+  const fabric::RegionToken token = region.token();
   const sync::LockGuard lock(holding.mutex);
   holding.room = std::move(room);
   holding.region = std::move(region);
-  return {};
+  return token;
 }
 
 Result<void> Agent::Core::connect(SegmentId segment, ProcessId target, ConnectOptions options,
@@ -69,13 +70,13 @@ Result<void> Agent::Core::connect(SegmentId segment, ProcessId target, ConnectOp
     return fail(ErrorCode::kAlreadyExists, "connect: the segment is already moving");
   YONDER_TRY(record, directory_.begin_move(segment, self_, target, deadline));
   const auto offer = [&]() -> Result<void> {
-    YONDER_TRY_VOID(export_region(*holding));
+    YONDER_TRY(token, export_region(*holding));
     YONDER_TRY(rough,
                internal::data_ranges(holding->file, {.limit = protocol::kMaxRanges, .join = kRoughGap}));
     YONDER_TRY(line, line_to(target, deadline));
     YONDER_TRY_VOID(line->call<protocol::Offer>({.record = record,
                                                  .data_address = data_listener_->address(),
-                                                 .region = holding->region.token(),
+                                                 .region = token,
                                                  .release_early = options.release_early,
                                                  .data = {std::move(rough)}},
                                                 deadline));
@@ -89,7 +90,7 @@ Result<void> Agent::Core::connect(SegmentId segment, ProcessId target, ConnectOp
     return offered;
   }
   const sync::LockGuard lock(holding->mutex);
-  holding->record = record;
+  holding->epoch = record.epoch;
   holding->peer = target;
   holding->bytes_told = 0;
   holding->state = HoldingState::kOffered;
@@ -102,7 +103,7 @@ Result<void> Agent::Core::cancel(SegmentId segment, Deadline deadline) {
   if (holding->current_state() != HoldingState::kOffered) return {};
   YONDER_TRY_VOID(directory_.cancel_move(segment, self_, deadline));
   // If the target does not hear it now, it finds out from the directory.
-  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding->peer, deadline))
+  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding->current_peer(), deadline))
     (void)(*line)->call<protocol::Withdraw>({segment}, deadline);
   const sync::LockGuard lock(holding->mutex);
   holding->region = fabric::Region();
@@ -114,21 +115,21 @@ Result<void> Agent::Core::cancel(SegmentId segment, Deadline deadline) {
 // ---------------------------------------------------------------- transfer
 
 Result<void> Agent::Core::fence(Holding& holding, ProcessId target) {
-  const SlotRange slots = holding.record.slots;
-  internal::FaultRouter::set_notice(slots, holding.record.id, target, next(holding.record.epoch));
-  Result<os::Mapping> moved = arena_.fence(slots, std::move(holding.room));
+  const SlotRange slots = holding.slots;
+  internal::FaultRouter::set_notice(slots, holding.id, target, next(holding.current_epoch()));
+  Result<os::Mapping> moved = arena_.fence(slots, holding.take_room());
   if (!moved) {
     internal::FaultRouter::remove_notice(slots);
     return std::unexpected(moved.error());
   }
-  holding.room = std::move(*moved);  // Unmapped when nobody waits.
+  holding.set_room(std::move(*moved));  // Unmapped when nobody waits.
   return {};
 }
 
 void Agent::Core::restore(Holding& holding) {
-  const Result<void> mapped = arena_.map(holding.record.slots, holding.file);
+  const Result<void> mapped = arena_.map(holding.slots, holding.file);
   YONDER_CHECK(mapped.has_value(), "a segment that was not transferred can be mapped again");
-  internal::FaultRouter::remove_notice(holding.record.slots);
+  internal::FaultRouter::remove_notice(holding.slots);
   const sync::LockGuard lock(holding.mutex);
   holding.region = fabric::Region();
   holding.state = HoldingState::kOwned;
@@ -136,11 +137,11 @@ void Agent::Core::restore(Holding& holding) {
 
 // S3: asks until it knows, or the deadline passes.
 Result<void> Agent::Core::commit(Holding& holding, ProcessId target, Deadline deadline) {
-  const Move move{holding.record.id, self_, target, holding.record.epoch};
+  const Move move{holding.id, self_, target, holding.current_epoch()};
   for (;;) {
     const Result<SegmentRecord> committed = directory_.commit_move(move, deadline);
     if (committed) {
-      holding.record = *committed;
+      holding.set_epoch(committed->epoch);
       return {};
     }
     if (!is_unclear(committed.error().code()) || deadline.passed(clock_.now()))
@@ -152,13 +153,13 @@ Result<void> Agent::Core::commit(Holding& holding, ProcessId target, Deadline de
 void Agent::Core::tell_target(Holding& holding, ProcessId target, Deadline deadline) {
   Result<std::shared_ptr<internal::PeerLine>> line = line_to(target, deadline);
   const Result<rpc::Empty> told =
-      line ? (*line)->call<protocol::Transfer>({holding.record.id, holding.record.epoch}, deadline)
+      line ? (*line)->call<protocol::Transfer>({holding.id, holding.current_epoch()}, deadline)
            : Result<rpc::Empty>(std::unexpected(line.error()));
   if (told) return;
   // S2: the target asks the directory.
   forget_line(target);
   log_warn("segment", "target did not hear of its transfer",
-           {{"segment", holding.record.id.value()}, {"target", target.value()}, {"error", told.error()}});
+           {{"segment", holding.id.value()}, {"target", target.value()}, {"error", told.error()}});
 }
 
 Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
@@ -166,30 +167,27 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) 
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOffered)
     return fail(ErrorCode::kNotFound, "transfer: connect the segment to a target first");
-  const ProcessId target = holding->peer;
+  const ProcessId target = holding->current_peer();
   // Wakes everybody who has a part in what follows, so that the pause is none of theirs.
   YONDER_TRY(line, line_to(target, deadline));
   YONDER_TRY_VOID(directory_.find(segment, deadline));
   YONDER_TRY_VOID(line->call<protocol::Prepare>({segment}, deadline));
 
   const Instant fenced_at = clock_.now();
-  {
-    const sync::LockGuard lock(holding->mutex);
-    YONDER_TRY_VOID(fence(*holding, target));
-  }
+  YONDER_TRY_VOID(fence(*holding, target));
   if (Result<void> committed = commit(*holding, target, deadline); !committed) {
     if (is_unclear(committed.error().code())) {
       holding->set_state(HoldingState::kInDoubt);
     } else {
-      unmap_later(std::move(holding->room));
+      unmap_later(holding->take_room());
       restore(*holding);
     }
     return std::unexpected(committed.error());
   }
   holding->set_state(HoldingState::kLeaving);
   tell_target(*holding, target, deadline);
-  unmap_later(std::move(holding->room));
-  return Transferred{.fenced_at = fenced_at, .epoch = holding->record.epoch};
+  unmap_later(holding->take_room());
+  return Transferred{.fenced_at = fenced_at, .epoch = holding->current_epoch()};
 }
 
 // ---------------------------------------------------------------- while it is read

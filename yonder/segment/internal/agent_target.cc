@@ -84,10 +84,10 @@ Result<rpc::Empty> Agent::Core::take_offer(const rpc::Context& context, const pr
     return {};
   };
   if (Result<void> prepared = prepare(); !prepared) {
-    (void)arena_.clear(holding->record.slots);
+    (void)arena_.clear(holding->slots);
     return std::unexpected(prepared.error());
   }
-  internal::FaultRouter::remove_notice(holding->record.slots);
+  internal::FaultRouter::remove_notice(holding->slots);
   holding->mover = std::jthread([this, holding](const std::stop_token& stop) { move_in(holding, stop); });
   insert(holding);
   return rpc::Empty{};
@@ -119,7 +119,7 @@ Result<rpc::Empty> Agent::Core::take_transfer(const rpc::Context& context,
     if (holding->state == HoldingState::kArriving || holding->state == HoldingState::kOwned)
       return rpc::Empty{};
     if (holding->state != HoldingState::kExpected || holding->offered_on != context.connection ||
-        request.epoch != next(holding->record.epoch)) {
+        request.epoch != next(holding->epoch)) {
       return fail(ErrorCode::kNotFound, "a transfer that was not offered");
     }
   }
@@ -131,11 +131,8 @@ void Agent::Core::own(const HoldingPtr& holding, Epoch epoch) {
   {
     const sync::LockGuard lock(holding->mutex);
     if (holding->state != HoldingState::kExpected) return;
-    internal::FaultRouter::set_server(holding->record.slots, *holding->arrival);
-    holding->record.target = holding->record.owner;
-    holding->record.owner = self_;
-    holding->record.epoch = epoch;
-    holding->record.state = SegmentState::kOwned;
+    internal::FaultRouter::set_server(holding->slots, *holding->arrival);
+    holding->epoch = epoch;
     holding->state = HoldingState::kArriving;
   }
   hand_out(describe(*holding));
@@ -186,14 +183,14 @@ void Agent::Core::move_in(const HoldingPtr& holding, const std::stop_token& stop
   const Result<void> filled = fill(*holding, *arrival, stop);
   if (!filled) {
     log_error("segment", "source died before all had arrived",
-              {{"segment", holding->record.id.value()},
+              {{"segment", holding->id.value()},
                {"missing_bytes", arrival->missing_pages() * os::kPageBytes},
                {"error", filled.error()}});
     return;
   }
   if (arrival->is_complete() && !finish(*holding)) return;
   // Also when the segment is dropped.
-  tell_source(holding->record.id, holding->record.target);
+  tell_source(holding->id, holding->current_peer());
   const sync::LockGuard lock(holding->mutex);
   if (holding->state == HoldingState::kArriving && arrival->is_complete())
     holding->state = HoldingState::kOwned;
@@ -229,7 +226,7 @@ bool Agent::Core::await_ownership(const HoldingPtr& holding, const std::stop_tok
 
 // False if the segment will not come.
 bool Agent::Core::ask_directory(const HoldingPtr& holding) {
-  const Result<SegmentRecord> record = directory_.find(holding->record.id, or_default({}));
+  const Result<SegmentRecord> record = directory_.find(holding->id, or_default({}));
   if (!record) return record.error() != ErrorCode::kNotFound;
   if (record->state == SegmentState::kMoving) return record->target == self_;
   if (record->state != SegmentState::kOwned || record->owner != self_) return false;
@@ -239,12 +236,11 @@ bool Agent::Core::ask_directory(const HoldingPtr& holding) {
 
 void Agent::Core::skip_holes(Holding& holding, Arrival& arrival) {
   const Deadline deadline = or_default({});
-  Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding.record.target, deadline);
+  Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding.current_peer(), deadline);
   if (!line) return;
   std::uint64_t from = 0;
   for (;;) {
-    const Result<protocol::Ranges> data =
-        (*line)->call<protocol::DataRanges>({holding.record.id, from}, deadline);
+    const Result<protocol::Ranges> data = (*line)->call<protocol::DataRanges>({holding.id, from}, deadline);
     if (!data) return;  // Holes are then read like data.
     for (const ByteRange& range : data->ranges) {
       if (range.offset > from) arrival.mark_zero({from, range.offset - from});
@@ -252,7 +248,7 @@ void Agent::Core::skip_holes(Holding& holding, Arrival& arrival) {
     }
     if (data->ranges.size() < protocol::kMaxRanges) break;
   }
-  if (from < holding.record.bytes) arrival.mark_zero({from, holding.record.bytes - from});
+  if (from < holding.bytes) arrival.mark_zero({from, holding.bytes - from});
 }
 
 Result<void> Agent::Core::fill(Holding& holding, Arrival& arrival, const std::stop_token& stop) {
@@ -274,13 +270,12 @@ Result<void> Agent::Core::finish(Holding& holding) {
     const sync::LockGuard lock(holding.mutex);
     if (holding.arrival == nullptr) return {};
     if (Result<void> finished = holding.arrival->finish(); !finished) {
-      log_warn("segment", "faults stay ours",
-               {{"segment", holding.record.id.value()}, {"error", finished.error()}});
+      log_warn("segment", "faults stay ours", {{"segment", holding.id.value()}, {"error", finished.error()}});
       return finished;
     }
     arrival = std::move(holding.arrival);
   }
-  internal::FaultRouter::remove_server(holding.record.slots);
+  internal::FaultRouter::remove_server(holding.slots);
   return {};
 }
 
@@ -299,7 +294,7 @@ Result<void> Agent::Core::close(SegmentId segment, Deadline deadline) {
   if (holding->current_state() == HoldingState::kOffered)
     return fail(ErrorCode::kAlreadyExists, "close: the segment is offered; cancel first");
   if (const std::shared_ptr<Arrival> arrival = holding->current_arrival())
-    YONDER_TRY_VOID(arrival->pull({0, holding->record.bytes}, deadline));
+    YONDER_TRY_VOID(arrival->pull({0, holding->bytes}, deadline));
   sync::LockGuard lock(holding->mutex);
   holding->changed.notify_all();
   while (holding->state == HoldingState::kArriving) {

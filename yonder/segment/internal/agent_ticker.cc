@@ -77,23 +77,23 @@ void Agent::Core::repeat_closings() {
 
 // S3.
 void Agent::Core::resolve_doubt(const HoldingPtr& holding) {
-  const Result<SegmentRecord> record = directory_.find(holding->record.id, or_default({}));
+  const Result<SegmentRecord> record = directory_.find(holding->id, or_default({}));
   if (!record) return;
-  const ProcessId target = holding->peer;
-  unmap_later(std::move(holding->room));
+  const ProcessId target = holding->current_peer();
+  unmap_later(holding->take_room());
   if (record->owner == target) {
-    holding->record = *record;
+    holding->set_epoch(record->epoch);
     holding->set_state(HoldingState::kLeaving);
     tell_target(*holding, target, or_default({}));
   } else if (record->state != SegmentState::kLost) {
     // Not executed, and it never will be: the move is taken back.
-    if (directory_.cancel_move(holding->record.id, self_, or_default({}))) restore(*holding);
+    if (directory_.cancel_move(holding->id, self_, or_default({}))) restore(*holding);
   }
 }
 
 // The target is dead, or has dropped the segment without a word: nobody reads it any more.
 void Agent::Core::look_after_leaving(const HoldingPtr& holding) {
-  const Result<SegmentRecord> record = directory_.find(holding->record.id, or_default({}));
+  const Result<SegmentRecord> record = directory_.find(holding->id, or_default({}));
   const bool gone = !record ? record.error() == ErrorCode::kNotFound : record->state == SegmentState::kLost;
   if (gone) drop(holding);
 }
@@ -109,13 +109,13 @@ void Agent::Core::report_arrived(const HoldingPtr& holding) {
   if (!wanted || arrival == nullptr || arrival->is_source_lost()) return;
   std::vector<ByteRange> news = arrival->take_unreported();
   const Deadline deadline = or_default({});
-  Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding->record.target, deadline);
+  Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding->current_peer(), deadline);
   if (!line) return;
   for (std::size_t i = 0; i < news.size(); i += protocol::kMaxRanges) {
     const auto first = news.begin() + static_cast<std::ptrdiff_t>(i);
     const auto last =
         news.begin() + static_cast<std::ptrdiff_t>(std::min(news.size(), i + protocol::kMaxRanges));
-    (void)(*line)->call<protocol::Arrived>({holding->record.id, {{first, last}}}, deadline);
+    (void)(*line)->call<protocol::Arrived>({holding->id, {{first, last}}}, deadline);
   }
 }
 

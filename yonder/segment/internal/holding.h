@@ -40,14 +40,17 @@ enum class HoldingState : std::uint8_t {
 };
 
 struct Holding {
-  SegmentRecord record;  // as the directory had it last
+  const SegmentId id;
+  const SlotRange slots;
+  const std::uint64_t bytes;
   os::Memfd file;
   os::Mapping second;  // the other mapping of the file
 
   sync::Mutex mutex;
   sync::Condition changed;
   HoldingState state YONDER_GUARDED_BY(mutex) = HoldingState::kOwned;
-  ProcessId peer YONDER_GUARDED_BY(mutex);
+  Epoch epoch YONDER_GUARDED_BY(mutex);     // of the owner as far as we know
+  ProcessId peer YONDER_GUARDED_BY(mutex);  // where it goes, or comes from
 
   // Source: from connect() to the end.
   fabric::Region region YONDER_GUARDED_BY(mutex);
@@ -60,11 +63,16 @@ struct Holding {
   fabric::EndpointId offered_on YONDER_GUARDED_BY(mutex){0};  // the connection that may transfer
   std::jthread mover;
 
-  Holding(SegmentRecord made, os::Memfd memory, os::Mapping other)
-      : record(made), file(std::move(memory)), second(std::move(other)) {}
+  Holding(const SegmentRecord& record, os::Memfd memory, os::Mapping other)
+      : id(record.id),
+        slots(record.slots),
+        bytes(record.bytes),
+        file(std::move(memory)),
+        second(std::move(other)),
+        epoch(record.epoch) {}
 
   std::span<std::byte> seen(const Arena& arena) const {
-    return {arena.address_of(record.slots), static_cast<std::size_t>(record.bytes)};
+    return {arena.address_of(slots), static_cast<std::size_t>(bytes)};
   }
 
   HoldingState current_state() {
@@ -75,6 +83,26 @@ struct Holding {
     const sync::LockGuard lock(mutex);
     state = next;
     changed.notify_all();
+  }
+  ProcessId current_peer() {
+    const sync::LockGuard lock(mutex);
+    return peer;
+  }
+  Epoch current_epoch() {
+    const sync::LockGuard lock(mutex);
+    return epoch;
+  }
+  void set_epoch(Epoch next) {
+    const sync::LockGuard lock(mutex);
+    epoch = next;
+  }
+  os::Mapping take_room() {
+    const sync::LockGuard lock(mutex);
+    return std::move(room);
+  }
+  void set_room(os::Mapping mapping) {
+    const sync::LockGuard lock(mutex);
+    room = std::move(mapping);
   }
   std::shared_ptr<Arrival> current_arrival() {
     const sync::LockGuard lock(mutex);
