@@ -95,12 +95,61 @@ class RawClient {
   bool closed_ = false;
 };
 
-// Listens at a Unix socket of the directory.
+// A port of the loopback that was free a moment ago.
+inline os::SocketAddress free_port() {
+  const auto any = os::SocketAddress::resolve("127.0.0.1:0", {.for_listening = true}).value();
+  return os::Socket::listen(any.front(), {}).value().local_address().value();
+}
+
+// What a program printed, and how it ended.
+struct ProgramRun {
+  std::string output;  // Both of its streams.
+  os::ExitStatus status;
+};
+inline ProgramRun run_program(const std::vector<std::string>& argv, Duration patience = kPatience) {
+  std::array<int, 2> pipe{};
+  EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  os::Fd read_end(pipe[0]);
+  os::Fd write_end(pipe[1]);
+  auto child = os::Child::spawn({.argv = argv, .stdout_fd = write_end.get(), .stderr_fd = write_end.get()});
+  EXPECT_TRUE(child) << child.error() << " (is " << argv.front() << " installed?)";
+  if (!child) return {.output = {}, .status = {.signalled = false, .value = -1}};
+  write_end.reset();
+  ProgramRun out{.output = {}, .status = {.signalled = true, .value = 0}};
+  const Deadline deadline = within(patience);
+  std::array<char, 4096> buffer;
+  while (os::wait_ready(read_end.get(), os::Ready::kReadable, deadline)) {
+    const ssize_t got = ::read(read_end.get(), buffer.data(), buffer.size());
+    if (got <= 0) break;
+    out.output.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  const auto status = child->wait(deadline);
+  EXPECT_TRUE(status) << argv.front() << " does not end; it said: " << out.output;
+  if (status) out.status = *status;
+  return out;
+}
+
+// Listens at a Unix socket, or at a port of the loopback.
 class CacheServer {
  public:
   CacheServer(const std::string& program, const std::string& socket_path, std::vector<std::string> flags = {})
-      : address_(os::SocketAddress::unix_name(socket_path).value()) {
-    std::vector<std::string> argv = {program, "-s", socket_path};
+      : CacheServer(program, os::SocketAddress::unix_name(socket_path).value(), {"-s", socket_path},
+                    std::move(flags)) {}
+  CacheServer(const std::string& program, const os::SocketAddress& port, std::vector<std::string> flags = {})
+      : CacheServer(program, port, {"-l", "127.0.0.1", "-p", std::to_string(port.port())}, std::move(flags)) {
+  }
+
+  const os::SocketAddress& address() const { return address_; }
+  std::string port() const { return std::to_string(address_.port()); }
+  os::Child& child() { return *child_; }
+  RawClient connect() const { return RawClient(address_); }
+
+ private:
+  CacheServer(const std::string& program, const os::SocketAddress& address, std::vector<std::string> place,
+              std::vector<std::string> flags)
+      : address_(address) {
+    std::vector<std::string> argv = {program};
+    argv.insert(argv.end(), place.begin(), place.end());
     if (::geteuid() == 0) argv.insert(argv.end(), {"-u", "root"});
     argv.insert(argv.end(), flags.begin(), flags.end());
     const os::Fd quiet = os::Fd::open("/dev/null", O_WRONLY).value();
@@ -111,11 +160,6 @@ class CacheServer {
     wait_until_it_listens();
   }
 
-  const os::SocketAddress& address() const { return address_; }
-  os::Child& child() { return *child_; }
-  RawClient connect() const { return RawClient(address_); }
-
- private:
   void wait_until_it_listens() const {
     const Instant give_up = os::SteadyClock::read() + kPatience;
     while (!os::Socket::connect(address_, {}, within(kPatience))) {

@@ -80,7 +80,7 @@ Result<void> Cluster::Core::open_directory() {
     return {};
   }
   local_directory_ = std::make_unique<segment::LocalDirectory>(
-      clock_, segment::LocalDirectoryOptions{.slots = arena_->slots()});
+      clock_, segment::LocalDirectoryOptions{.slots = arena_->slots(), .lease = options_.lease});
   local_registry_ =
       std::make_unique<PartitionRegistry>(*local_directory_, static_cast<std::uint32_t>(store_.partitions()));
   directory_ = local_directory_.get();

@@ -49,6 +49,9 @@ struct ClusterOptions {
   // How often the map is looked at.
   Duration refresh = std::chrono::milliseconds(50);
   Duration timeout = std::chrono::seconds(5);
+  // The first server's say: who is not heard of for so long is dead, and its partitions
+  // are made anew, empty.
+  Duration lease = std::chrono::seconds(3);
 };
 
 class Cluster {

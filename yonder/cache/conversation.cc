@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "yonder/base/check.h"
 #include "yonder/cache/numbers.h"
@@ -317,6 +318,10 @@ Conversation::Step Conversation::begin_keys(const CommandLine& line, std::string
 Conversation::Step Conversation::read_keys(std::string_view input) {
   const std::size_t end = input.find('\n');
   YONDER_CHECK(end != std::string_view::npos, "keys are read from a line that is complete");
+  if (std::exchange(keys_failed_, false)) {
+    state_ = State::kCommand;
+    return end + 1;
+  }
   std::string_view keys = input.substr(0, end);
   if (!keys.empty() && keys.back() == '\r') keys.remove_suffix(1);
   keys = keys.substr(0, keys.find('\0'));
@@ -370,7 +375,10 @@ void Conversation::resume(std::optional<std::string_view> reply) {
     reply = "SERVER_ERROR the owner of the key does not answer\r\n";
   }
   constexpr std::string_view kEnd = "END\r\n";
-  if (state_ == State::kKeys && reply->ends_with(kEnd)) reply->remove_suffix(kEnd.size());
+  if (state_ == State::kKeys) {
+    keys_failed_ = !reply->ends_with(kEnd);
+    if (!keys_failed_) reply->remove_suffix(kEnd.size());
+  }
   out_.append(*reply);
 }
 

@@ -126,11 +126,12 @@ class Conversation {
   State state_ = State::kCommand;
   State after_waiting_ = State::kCommand;
   bool authenticated_;
-  bool peer_ = false;       // The client is a server.
-  bool long_line_ = false;  // The line that is being sent names many keys.
-  Fetch fetch_;             // kKeys
-  std::uint64_t left_ = 0;  // kSwallow, kValue: bytes still to come; kDump: partitions done.
-  std::string staged_;      // kValue: the command so far.
+  bool peer_ = false;         // The client is a server.
+  bool long_line_ = false;    // The line that is being sent names many keys.
+  Fetch fetch_;               // kKeys
+  bool keys_failed_ = false;  // kKeys: an error took the place of END.
+  std::uint64_t left_ = 0;    // kSwallow, kValue: bytes still to come; kDump: partitions done.
+  std::string staged_;        // kValue: the command so far.
 };
 
 }  // namespace yonder::cache

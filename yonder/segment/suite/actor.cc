@@ -290,12 +290,14 @@ Actor::Actor(const ActorOptions& options) {
                                        }).value());
 }
 
-Actor::~Actor() {
+Actor::~Actor() { end(); }
+
+std::string Actor::end() {
   // It sees the end of its line and ends. Other actors have copies of our end.
   ::shutdown(line_.get(), SHUT_RDWR);
-  if (child_ == nullptr) return;
   const Result<os::ExitStatus> status = child_->wait(Deadline::at(os::SteadyClock::read() + 20s));
   if (!status) child_->kill(SIGKILL).value();
+  return errors();
 }
 
 Result<void> Actor::start(const std::string& directory) {

@@ -80,6 +80,8 @@ class Actor {
   void kill();
   // How it ended. Waits.
   os::ExitStatus wait();
+  // Lets it end by itself; what it wrote to stderr in its life.
+  std::string end();
   // What it wrote to stderr so far.
   std::string errors() const;
 

@@ -37,6 +37,9 @@ void Migrations::open(int actors, ActorOptions options, Duration lease) {
 }
 
 void Migrations::TearDown() {
+  // A sanitizer's report of an actor goes to its own stderr.
+  for (const auto& actor : actors_)
+    EXPECT_EQ(actor->end().find("Sanitizer"), std::string::npos) << actor->end();
   actors_.clear();
   if (directory_ != nullptr) {
     EXPECT_TRUE(directory_->check_invariants());
