@@ -226,7 +226,7 @@ TEST_P(ClusterTest, RefusesWhatMakesNoSense) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fabrics, ClusterTest, ::testing::Values("shm", "tcp"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace yonder::e2e

@@ -197,6 +197,8 @@ Result<void> Cluster::Core::migrate(std::uint32_t partition, const std::string& 
   }
   if (!store_.is_local(partition))
     return fail(ErrorCode::kNotOwner, "migrate a partition of another server", partition);
+  // One that is still arriving arrives first.
+  YONDER_TRY_VOID(agent_->close(segment, deadline));
   YONDER_TRY_VOID(agent_->connect(segment, target, {}, deadline));
   // From here on clients are forwarded; who comes too early at the target is asked to
   // try again by it, and does.
