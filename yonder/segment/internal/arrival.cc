@@ -142,7 +142,7 @@ FaultAnswer Arrival::admit_arrived(std::size_t page) {
   }
   const Result<void> admitted = admit(run);
   // Mapped: by another thread, or some page after the first.
-  const bool good = admitted || admitted.error() == ErrorCode::kAlreadyExists;
+  const bool good = admitted || admitted.error() == ErrorCode::kAlreadyExists || is_complete();
   return good ? FaultAnswer::kServed : FaultAnswer::kNotOurs;
 }
 
@@ -239,7 +239,7 @@ FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
   if (!options_.pull_on_touch) return FaultAnswer::kNotPulled;
   if (is_source_lost()) return FaultAnswer::kLost;
   const Result<void> brought = bring(page, pages_for(page), source_deadline());
-  if (brought) return FaultAnswer::kServed;
+  if (brought || is_complete()) return FaultAnswer::kServed;
   lost_.store(true, std::memory_order_release);
   return FaultAnswer::kLost;
 }
@@ -249,10 +249,13 @@ Result<void> Arrival::pull(ByteRange range, Deadline deadline) {
     return fail(ErrorCode::kOutOfBounds, "pull beyond the segment");
   const std::size_t end = (range.offset + range.length + kPage - 1) / kPage;
   for (std::size_t page = range.offset / kPage; page < end; ++page) {
-    if (states_[page].load(std::memory_order_acquire) == kArrived) continue;
+    // What has no data needs no page until it is touched.
+    const std::uint8_t state = states_[page].load(std::memory_order_acquire);
+    if (state == kArrived || state == kZero) continue;
     const std::size_t count = std::min<std::size_t>(end - page, 4 * options_.max_pages);
     const Result<void> brought = bring(page, count, Deadline::earlier(deadline, source_deadline()));
     if (brought) continue;
+    if (is_complete()) return {};  // Meanwhile, and faults are the kernel's again.
     if (deadline.passed(clock_.now())) return fail(ErrorCode::kDeadlineExceeded, "pull a segment");
     lost_.store(true, std::memory_order_release);
     return fail(ErrorCode::kSegmentLost, "pull a segment: its source does not answer",
