@@ -100,18 +100,43 @@ std::vector<MetricValue> metrics_of(cache::Service& service, const cache::Server
 
 // ---------------------------------------------------------------- the cluster
 
+constexpr Duration kMoveTimeout = std::chrono::seconds(30);
 constexpr Duration kDrainTimeout = std::chrono::minutes(10);
 
-void answer(httplib::Response& response, const Result<void>& done) {
-  if (done) {
-    response.set_content("{\"done\":true}\n", "application/json");
-    return;
-  }
+void refuse(httplib::Response& response, const Error& error) {
   // 409: the request was understood, and the cluster's state does not allow it.
-  response.status = done.error() == ErrorCode::kNotFound ? 404 : 409;
-  response.set_content(fmt::format("{{\"error\":\"{}\",\"text\":\"{}\"}}\n", error_name(done.error().code()),
-                                   done.error().to_string()),
-                       "application/json");
+  response.status = error == ErrorCode::kNotFound ? 404 : 409;
+  response.set_content(
+      fmt::format("{{\"error\":\"{}\",\"text\":\"{}\"}}\n", error_name(error.code()), error.to_string()),
+      "application/json");
+}
+
+void answer(httplib::Response& response, const Result<void>& done) {
+  if (!done) return refuse(response, done.error());
+  response.set_content("{\"done\":true}\n", "application/json");
+}
+
+void answer(httplib::Response& response, const Result<std::uint64_t>& job) {
+  if (!job) return refuse(response, job.error());
+  response.set_content(fmt::format("{{\"job\":{}}}\n", *job), "application/json");
+}
+
+const char* name_of(cache::OrderState state) {
+  constexpr std::array kNames = {"queued", "running", "done", "failed", "cancelled"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+void answer(httplib::Response& response, const Result<std::vector<cache::Cluster::Job>>& jobs) {
+  if (!jobs) return refuse(response, jobs.error());
+  std::string out = "{\"jobs\":[";
+  for (const cache::Cluster::Job& job : *jobs) {
+    if (out.back() == '}') out += ',';
+    out += fmt::format(
+        "{{\"job\":{},\"partition\":{},\"from\":\"{}\",\"to\":\"{}\",\"state\":\"{}\",\"error\":\"{}\"}}",
+        job.order.id, job.order.partition, job.from, job.to, name_of(job.order.state),
+        job.order.error == ErrorCode::kOk ? "" : error_name(job.order.error));
+  }
+  response.set_content(out + "]}\n", "application/json");
 }
 
 std::string describe(const cache::Cluster& cluster) {
@@ -131,6 +156,25 @@ std::string describe(const cache::Cluster& cluster) {
   return out + "]}\n";
 }
 
+// Until the owner has made the move, or could not.
+Result<void> wait_for(cache::Cluster& cluster, std::uint64_t job) {
+  const os::SteadyClock clock;
+  const Deadline deadline = Deadline::after(clock, kMoveTimeout);
+  while (!deadline.passed(clock.now())) {
+    YONDER_TRY(jobs, cluster.jobs());
+    for (const cache::Cluster::Job& listed : jobs) {
+      if (listed.order.id != job) continue;
+      if (listed.order.state == cache::OrderState::kDone) return {};
+      if (listed.order.state == cache::OrderState::kFailed)
+        return fail(listed.order.error, "move a partition");
+      if (listed.order.state == cache::OrderState::kCancelled)
+        return fail(ErrorCode::kCancelled, "move a partition");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return fail(ErrorCode::kDeadlineExceeded, "move a partition");
+}
+
 void migrate(cache::Cluster& cluster, const httplib::Request& request, httplib::Response& response) {
   const std::string number = request.get_param_value("partition");
   std::uint32_t partition = 0;
@@ -141,7 +185,17 @@ void migrate(cache::Cluster& cluster, const httplib::Request& request, httplib::
     response.set_content("{\"error\":\"give partition=NUMBER and to=HOST:PORT\"}\n", "application/json");
     return;
   }
-  answer(response, cluster.migrate(partition, to));
+  const Result<std::uint64_t> job = cluster.order(partition, to);
+  if (!job || request.get_param_value("wait") == "0") return answer(response, job);
+  answer(response, wait_for(cluster, *job));
+}
+
+// The number between two parts of a path, as /api/v1/jobs/7/cancel has.
+std::uint64_t job_of(const httplib::Request& request) {
+  std::uint64_t job = 0;
+  const std::string text = request.matches[1];
+  std::from_chars(text.data(), text.data() + text.size(), job);
+  return job;
 }
 
 void serve_cluster(httplib::Server& http, cache::Cluster& cluster) {
@@ -150,6 +204,29 @@ void serve_cluster(httplib::Server& http, cache::Cluster& cluster) {
   });
   http.Post("/api/v1/migrate", [&cluster](const httplib::Request& request, httplib::Response& response) {
     migrate(cluster, request, response);
+  });
+  http.Get("/api/v1/jobs", [&cluster](const httplib::Request&, httplib::Response& response) {
+    answer(response, cluster.jobs());
+  });
+  http.Post(R"(/api/v1/jobs/(\d+)/cancel)",
+            [&cluster](const httplib::Request& request, httplib::Response& response) {
+              answer(response, cluster.cancel(job_of(request)));
+            });
+  http.Post(R"(/api/v1/jobs/(\d+)/rollback)",
+            [&cluster](const httplib::Request& request, httplib::Response& response) {
+              answer(response, cluster.roll_back(job_of(request)));
+            });
+  http.Post("/api/v1/pause", [&cluster](const httplib::Request&, httplib::Response& response) {
+    answer(response, cluster.pause(true));
+  });
+  http.Post("/api/v1/resume", [&cluster](const httplib::Request&, httplib::Response& response) {
+    answer(response, cluster.pause(false));
+  });
+  http.Get("/api/v1/rebalance", [&cluster](const httplib::Request&, httplib::Response& response) {
+    answer(response, cluster.rebalance(false));
+  });
+  http.Post("/api/v1/rebalance", [&cluster](const httplib::Request&, httplib::Response& response) {
+    answer(response, cluster.rebalance(true));
   });
   http.Post("/api/v1/drain", [&cluster](const httplib::Request&, httplib::Response& response) {
     answer(response, cluster.drain(Deadline::after(os::SteadyClock(), kDrainTimeout)));

@@ -4,9 +4,14 @@
 //   GET /metrics   Prometheus text
 //   GET /health    200 while it serves, 503 while it stops
 // and, in a cluster:
-//   GET  /api/v1/partitions                    the map, and what is on its way
-//   POST /api/v1/migrate?partition=N&to=SERVER moves a partition of this server; answers when it is done
-//   POST /api/v1/drain                         moves all of them away
+//   GET  /api/v1/partitions                     the map, and what is on its way
+//   GET  /api/v1/jobs                           moves that were asked for, and what became of them
+//   POST /api/v1/migrate?partition=N&to=SERVER  moves a partition, whoever owns it; answers when it is
+//                                               done, or with &wait=0 at once, with the job's number
+//   POST /api/v1/jobs/N/cancel, …/rollback      takes back a job that has not begun, or one that is done
+//   POST /api/v1/pause, /api/v1/resume          jobs that have not begun wait, or not
+//   GET  /api/v1/rebalance                      what a balancer would move; POST: and moves it
+//   POST /api/v1/drain                          moves all partitions of this server away
 //
 // It has no authentication: give it an address of the loopback.
 //

@@ -52,10 +52,11 @@ and of its own:
       --cluster=ADDRESS     begin a cluster; others join it there, as tcp://10.0.0.1:7500
       --join=ADDRESS        join the cluster that was begun there
       --advertise=HOST:PORT where other servers reach this one (the first of -l)
+      --balance             move partitions by themselves when servers are unequally busy (with --cluster)
       --agent=ADDRESS       where partitions are handed over (tcp://127.0.0.1:0; shm: on one host)
 )";
 
-enum LongOnly : int { kPartitions = 1000, kAdmin, kCluster, kJoin, kAdvertise, kAgent };
+enum LongOnly : int { kPartitions = 1000, kAdmin, kCluster, kJoin, kAdvertise, kAgent, kBalance };
 
 constexpr std::array kLongOptions = {
     option{"port", required_argument, nullptr, 'p'},
@@ -99,6 +100,7 @@ constexpr std::array kLongOptions = {
     option{"join", required_argument, nullptr, kJoin},
     option{"advertise", required_argument, nullptr, kAdvertise},
     option{"agent", required_argument, nullptr, kAgent},
+    option{"balance", no_argument, nullptr, kBalance},
     option{nullptr, 0, nullptr, 0},
 };
 constexpr const char* kShortOptions = "p:U:s:a:Al:dru:m:Mc:kvhVP:f:n:Lt:R:Cb:B:I:SFXWY:e:Zo:N:D:";
@@ -205,6 +207,9 @@ std::string Flags::take(int letter, const std::string& value) {
       return join_cluster();
     case kAdvertise:
       settings_.cluster.server = value;
+      return {};
+    case kBalance:
+      settings_.cluster.balance = true;
       return {};
     case kAgent:
       settings_.cluster.agent = value;

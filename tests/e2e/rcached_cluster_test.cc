@@ -213,10 +213,61 @@ TEST_P(ClusterTest, GivesThePartitionsOfAKilledServerNewLifeAndNothingStale) {
   EXPECT_LT(hits, 180);  // And nothing of what was the dead one's.
 }
 
+TEST_P(ClusterTest, ListsJobsPausesCancelsAndRollsBack) {
+  start(2);
+  httplib::Client& admin = *members_[1].admin;  // Any server will do.
+  ASSERT_EQ(admin.Post("/api/v1/pause")->status, 200);
+  const std::string move = "/api/v1/migrate?wait=0&to=" + members_[1].place + "&partition=";
+  EXPECT_EQ(admin.Post(move + "3")->body, "{\"job\":1}\n");
+  EXPECT_EQ(admin.Post(move + "4")->body, "{\"job\":2}\n");
+  EXPECT_EQ(admin.Post(move + "4")->status, 409);
+  EXPECT_EQ(admin.Post("/api/v1/jobs/1/cancel")->status, 200);
+  EXPECT_EQ(admin.Post("/api/v1/jobs/77/cancel")->status, 404);
+  EXPECT_EQ(owner_of(4), 0u);
+  ASSERT_EQ(admin.Post("/api/v1/resume")->status, 200);
+  EXPECT_TRUE(eventually([&] { return owner_of(4) == 1; }));
+  EXPECT_EQ(owner_of(3), 0u);
+  EXPECT_TRUE(eventually(
+      [&] { return admin.Get("/api/v1/jobs")->body.find("\"state\":\"done\"") != std::string::npos; }));
+  EXPECT_EQ(admin.Post("/api/v1/jobs/2/rollback")->body, "{\"job\":3}\n");
+  EXPECT_TRUE(eventually([&] { return owner_of(4) == 0; }));
+}
+
+TEST_P(ClusterTest, RebalancesAfterAServerJoinedAndThenLeavesItAtThat) {
+  start(2);
+  RawClient client = members_[0].server->connect();
+  for (int i = 0; i < 400; ++i) {
+    ASSERT_EQ(client.ask("set k" + std::to_string(i) + " 0 0 3\r\nabc\r\n"), "STORED\r\n");
+    client.ask("get k" + std::to_string(i) + "\r\n", "END\r\n");
+  }
+  httplib::Client& admin = *members_[0].admin;
+  // Loads are reported once a second.
+  EXPECT_TRUE(eventually(
+      [&] { return admin.Get("/api/v1/rebalance")->body.find("\"partition\"") != std::string::npos; }));
+  EXPECT_EQ(admin.Get("/api/v1/jobs")->body, "{\"jobs\":[]}\n");  // That was a dry run.
+  const auto count = [&] {
+    int there = 0;
+    for (int partition = 0; partition < kPartitions; ++partition) there += owner_of(partition) == 1 ? 1 : 0;
+    return there;
+  };
+  // Four at a time, until there is nothing to gain.
+  EXPECT_TRUE(eventually([&] {
+    const std::string body = admin.Post("/api/v1/rebalance")->body;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return body == "{\"jobs\":[]}\n";
+  }));
+  EXPECT_GE(count(), 4);
+  EXPECT_LE(count(), 12);
+  for (int i = 0; i < 400; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    ASSERT_EQ(client.ask("get " + key + "\r\n", "END\r\n"), "VALUE " + key + " 0 3\r\nabc\r\nEND\r\n");
+  }
+}
+
 TEST_P(ClusterTest, RefusesWhatMakesNoSense) {
   start(2);
   EXPECT_EQ(migrate(0, 9999, 1), 409);
-  EXPECT_EQ(migrate(1, 0, 0), 409);  // Not its own.
+  EXPECT_EQ(migrate(1, 0, 0), 409);  // It is there.
   const auto nowhere = members_[0].admin->Post("/api/v1/migrate?partition=0&to=10.9.9.9:1");
   ASSERT_TRUE(nowhere);
   EXPECT_EQ(nowhere->status, 404);

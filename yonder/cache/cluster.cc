@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "yonder/base/log.h"
+#include "yonder/cache/internal/layout.h"
 #include "yonder/fabric/open/open.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/segment/agent.h"
@@ -17,6 +18,12 @@ namespace yonder::cache {
 
 using segment::ProcessId;
 using segment::SegmentId;
+
+namespace {
+
+constexpr Duration kReportEvery = std::chrono::seconds(1);
+
+}  // namespace
 
 class Cluster::Core {
  public:
@@ -31,6 +38,12 @@ class Cluster::Core {
   Result<void> drain(Deadline deadline);
   std::vector<PartitionPlace> map() const;
   std::vector<Moving> moving() const;
+  Result<std::uint64_t> order(std::uint32_t partition, const std::string& server);
+  Result<std::vector<Job>> jobs();
+  Result<void> cancel(std::uint64_t job) { return registry_->cancel_order(job, soon()); }
+  Result<std::uint64_t> roll_back(std::uint64_t job);
+  Result<void> pause(bool paused) { return registry_->pause_orders(paused, soon()); }
+  Result<std::vector<Job>> rebalance(bool apply);
 
  private:
   Deadline soon() const { return Deadline::after(clock_, options_.timeout); }
@@ -42,6 +55,10 @@ class Cluster::Core {
   void take(const segment::Segment& segment);
   void drop_lost();
   void look_after(const std::stop_token& stop);
+  void run_orders();
+  void report_loads();
+  void balance();
+  Result<std::map<ProcessId, std::string>> names();
   Result<ProcessId> process_of(const std::string& server, Deadline deadline);
 
   Store& store_;
@@ -81,8 +98,8 @@ Result<void> Cluster::Core::open_directory() {
   }
   local_directory_ = std::make_unique<segment::LocalDirectory>(
       clock_, segment::LocalDirectoryOptions{.slots = arena_->slots(), .lease = options_.lease});
-  local_registry_ =
-      std::make_unique<PartitionRegistry>(*local_directory_, static_cast<std::uint32_t>(store_.partitions()));
+  local_registry_ = std::make_unique<PartitionRegistry>(*local_directory_, clock_,
+                                                        static_cast<std::uint32_t>(store_.partitions()));
   directory_ = local_directory_.get();
   registry_ = local_registry_.get();
   YONDER_TRY(server, rpc::Server::create(*fabric_, {.address = options_.serve_at}));
@@ -279,12 +296,111 @@ void Cluster::Core::drop_lost() {
 }
 
 void Cluster::Core::look_after(const std::stop_token& stop) {
+  Instant next_report = clock_.now();
+  Instant next_balance = clock_.now() + options_.balance_every;
   while (!stop.stop_requested()) {
     if (const Result<void> refreshed = refresh(); !refreshed)
       log_warn("cache", "map not refreshed", {{"error", refreshed.error()}});
     drop_lost();
+    run_orders();
+    if (clock_.now() >= next_report) {
+      report_loads();
+      next_report = clock_.now() + kReportEvery;
+    }
+    if (options_.balance && local_registry_ != nullptr && clock_.now() >= next_balance) {
+      balance();
+      next_balance = clock_.now() + options_.balance_every;
+    }
     std::this_thread::sleep_for(options_.refresh);
   }
+}
+
+// ---------------------------------------------------------------- jobs
+
+void Cluster::Core::run_orders() {
+  const Result<std::optional<MoveOrder>> order = registry_->take_order(agent_->id(), soon());
+  if (!order || !*order) return;
+  const Result<std::map<ProcessId, std::string>> known = names();
+  const auto to = known ? known->find((*order)->to) : decltype(known->end()){};
+  Result<void> moved = fail(ErrorCode::kNotFound, "the target of a move is gone");
+  if (known && to != known->end()) moved = migrate((*order)->partition, to->second, {});
+  if (!moved)
+    log_warn("cache", "a move failed", {{"partition", (*order)->partition}, {"error", moved.error()}});
+  (void)registry_->finish_order((*order)->id, moved ? ErrorCode::kOk : moved.error().code(), soon());
+}
+
+void Cluster::Core::report_loads() {
+  std::vector<LoadReport> loads;
+  for (std::uint32_t i = 0; i < store_.partitions(); ++i) {
+    if (!store_.is_local(i)) continue;
+    LoadReport load{.partition = i};
+    const Access access = store_.visit_partition(i, [&](Partition& partition) {
+      load.fetches = partition.counters().fetches;
+      load.bytes = partition.stats().heap_bytes;
+    });
+    if (access == Access::kDone) loads.push_back(load);
+  }
+  if (const Result<void> reported = registry_->report(loads, soon()); !reported)
+    log_warn("cache", "loads not reported", {{"error", reported.error()}});
+}
+
+// While moves are under way their effect is not in the loads yet.
+void Cluster::Core::balance() {
+  const Result<std::vector<MoveOrder>> orders = registry_->orders(soon());
+  if (!orders) return;
+  const bool open = std::any_of(orders->begin(), orders->end(), [](const MoveOrder& order) {
+    return order.state == OrderState::kQueued || order.state == OrderState::kRunning;
+  });
+  if (!open) (void)rebalance(true);
+}
+
+Result<std::map<ProcessId, std::string>> Cluster::Core::names() {
+  YONDER_TRY(servers, registry_->servers(soon()));
+  std::map<ProcessId, std::string> found;
+  for (const PartitionPlace& place : servers) found[place.owner] = place.server;
+  return found;
+}
+
+Result<std::uint64_t> Cluster::Core::order(std::uint32_t partition, const std::string& server) {
+  YONDER_TRY(target, process_of(server, soon()));
+  return registry_->order(partition, target, soon());
+}
+
+Result<std::vector<Cluster::Job>> Cluster::Core::jobs() {
+  YONDER_TRY(orders, registry_->orders(soon()));
+  YONDER_TRY(known, names());
+  std::vector<Job> listed;
+  for (const MoveOrder& order : orders) listed.push_back({order, known[order.from], known[order.to]});
+  return listed;
+}
+
+Result<std::uint64_t> Cluster::Core::roll_back(std::uint64_t job) {
+  YONDER_TRY(orders, registry_->orders(soon()));
+  for (const MoveOrder& order : orders) {
+    if (order.id != job) continue;
+    if (order.state != OrderState::kDone)
+      return fail(ErrorCode::kAlreadyExists, "roll a job back that is not done",
+                  static_cast<std::int64_t>(job));
+    return registry_->order(order.partition, order.from, soon());
+  }
+  return fail(ErrorCode::kNotFound, "roll back: no such job", static_cast<std::int64_t>(job));
+}
+
+Result<std::vector<Cluster::Job>> Cluster::Core::rebalance(bool apply) {
+  YONDER_TRY(moves, registry_->plan(soon()));
+  YONDER_TRY(known, names());
+  std::vector<Job> planned;
+  for (const PlannedMove& move : moves) {
+    Job job{.order = {.partition = move.partition, .from = move.from, .to = move.to},
+            .from = known[move.from],
+            .to = known[move.to]};
+    if (apply) {
+      YONDER_TRY(id, registry_->order(move.partition, move.to, soon()));
+      job.order.id = id;
+    }
+    planned.push_back(std::move(job));
+  }
+  return planned;
 }
 
 std::vector<PartitionPlace> Cluster::Core::map() const {
@@ -322,6 +438,14 @@ Result<void> Cluster::migrate(std::uint32_t partition, const std::string& server
   return core_->migrate(partition, server, deadline);
 }
 Result<void> Cluster::drain(Deadline deadline) { return core_->drain(deadline); }
+Result<std::uint64_t> Cluster::order(std::uint32_t partition, const std::string& server) {
+  return core_->order(partition, server);
+}
+Result<std::vector<Cluster::Job>> Cluster::jobs() { return core_->jobs(); }
+Result<void> Cluster::cancel(std::uint64_t job) { return core_->cancel(job); }
+Result<std::uint64_t> Cluster::roll_back(std::uint64_t job) { return core_->roll_back(job); }
+Result<void> Cluster::pause(bool paused) { return core_->pause(paused); }
+Result<std::vector<Cluster::Job>> Cluster::rebalance(bool apply) { return core_->rebalance(apply); }
 std::vector<PartitionPlace> Cluster::map() const { return core_->map(); }
 std::vector<Cluster::Moving> Cluster::moving() const { return core_->moving(); }
 

@@ -52,6 +52,10 @@ struct ClusterOptions {
   // The first server's say: who is not heard of for so long is dead, and its partitions
   // are made anew, empty.
   Duration lease = std::chrono::seconds(3);
+  // The first server's say: whether loads are balanced without being asked, and how often
+  // that is looked at. Long enough for a move to show in the loads.
+  bool balance = false;
+  Duration balance_every = std::chrono::seconds(5);
 };
 
 class Cluster {
@@ -66,6 +70,26 @@ class Cluster {
 
   // Where the directory is served, for others to join.
   std::string directory_address() const;
+
+  // Asks for a move of any partition to the server that serves clients at `server`; the
+  // owner makes it. The job's number. kNotFound, kOutOfBounds, kAlreadyExists (it is
+  // there, or moving).
+  Result<std::uint64_t> order(std::uint32_t partition, const std::string& server);
+  // All that were asked for lately, with their servers' names.
+  struct Job {
+    MoveOrder order;
+    std::string from;
+    std::string to;
+  };
+  Result<std::vector<Job>> jobs();
+  // kNotFound; kAlreadyExists: it runs or has ended.
+  Result<void> cancel(std::uint64_t job);
+  // Asks for the move back of a job that is done. The new job's number.
+  Result<std::uint64_t> roll_back(std::uint64_t job);
+  // Jobs that have not begun wait.
+  Result<void> pause(bool paused);
+  // What a balancer would move now; apply: and orders it.
+  Result<std::vector<Job>> rebalance(bool apply);
 
   // Moves a partition of this server to the one that serves clients at `server`. Returns
   // when that is its owner; its pages may still be arriving there. kNotOwner: it is not

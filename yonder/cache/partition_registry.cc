@@ -15,6 +15,9 @@ using segment::SegmentId;
 
 // So many places fit an answer of 8 KiB, addresses of usual length included.
 constexpr std::size_t kPlacesPerAnswer = 32;
+constexpr std::size_t kLoadsPerMessage = 256;
+// A new rate counts for so much, the old one for the rest.
+constexpr double kNewRate = 0.5;
 constexpr std::size_t kPlaceBytes = 4 + 8 + 8 + 8 + 4 + Registry::kMaxAddress;
 
 template <std::uint16_t kNumber, typename RequestType, typename ResponseType>
@@ -86,11 +89,131 @@ struct PlacesMessage {
   }
 };
 
+struct OrderRequest {
+  static constexpr std::size_t kMaxBytes = 12;
+  std::uint32_t partition = 0;
+  ProcessId to;
+  void encode(rpc::Writer& out) const {
+    out.put(partition);
+    out.put(to);
+  }
+  void decode(rpc::Reader& in) {
+    partition = in.get<std::uint32_t>();
+    to = in.get<ProcessId>();
+  }
+};
+
+struct NumberMessage {
+  static constexpr std::size_t kMaxBytes = 8;
+  std::uint64_t number = 0;
+  void encode(rpc::Writer& out) const { out.put(number); }
+  void decode(rpc::Reader& in) { number = in.get<std::uint64_t>(); }
+};
+
+struct FinishMessage {
+  static constexpr std::size_t kMaxBytes = 10;
+  std::uint64_t id = 0;
+  ErrorCode error = ErrorCode::kOk;
+  void encode(rpc::Writer& out) const {
+    out.put(id);
+    out.put(error);
+  }
+  void decode(rpc::Reader& in) {
+    id = in.get<std::uint64_t>();
+    error = in.get<ErrorCode>();
+  }
+};
+
+struct OrdersMessage {
+  static constexpr std::size_t kOrderBytes = 8 + 4 + 8 + 8 + 1 + 2;
+  static constexpr std::size_t kMaxBytes = 4 + MoveOrders::kKept * kOrderBytes;
+  std::vector<MoveOrder> orders;
+  void encode(rpc::Writer& out) const {
+    out.count(orders.size(), MoveOrders::kKept);
+    for (const MoveOrder& order : orders) {
+      out.put(order.id);
+      out.put(order.partition);
+      out.put(order.from);
+      out.put(order.to);
+      out.put(order.state);
+      out.put(order.error);
+    }
+  }
+  void decode(rpc::Reader& in) {
+    const std::size_t count = in.count(MoveOrders::kKept, kOrderBytes);
+    for (std::size_t i = 0; i < count && in.ok(); ++i) {
+      MoveOrder order;
+      order.id = in.get<std::uint64_t>();
+      order.partition = in.get<std::uint32_t>();
+      order.from = in.get<ProcessId>();
+      order.to = in.get<ProcessId>();
+      order.state = in.get_enum(OrderState::kQueued, OrderState::kCancelled);
+      order.error = in.get<ErrorCode>();
+      orders.push_back(order);
+    }
+  }
+};
+
+struct LoadsMessage {
+  static constexpr std::size_t kMaxBytes = 4 + kLoadsPerMessage * 20;
+  std::vector<LoadReport> loads;
+  void encode(rpc::Writer& out) const {
+    out.count(loads.size(), kLoadsPerMessage);
+    for (const LoadReport& load : loads) {
+      out.put(load.partition);
+      out.put(load.fetches);
+      out.put(load.bytes);
+    }
+  }
+  void decode(rpc::Reader& in) {
+    const std::size_t count = in.count(kLoadsPerMessage, 20);
+    for (std::size_t i = 0; i < count && in.ok(); ++i) {
+      LoadReport load;
+      load.partition = in.get<std::uint32_t>();
+      load.fetches = in.get<std::uint64_t>();
+      load.bytes = in.get<std::uint64_t>();
+      loads.push_back(load);
+    }
+  }
+};
+
+struct PlanMessage {
+  static constexpr std::size_t kMaxMoves = 64;
+  static constexpr std::size_t kMaxBytes = 4 + kMaxMoves * 20;
+  std::vector<PlannedMove> moves;
+  void encode(rpc::Writer& out) const {
+    out.count(moves.size(), kMaxMoves);
+    for (const PlannedMove& move : moves) {
+      out.put(move.partition);
+      out.put(move.from);
+      out.put(move.to);
+    }
+  }
+  void decode(rpc::Reader& in) {
+    const std::size_t count = in.count(kMaxMoves, 20);
+    for (std::size_t i = 0; i < count && in.ok(); ++i) {
+      PlannedMove move;
+      move.partition = in.get<std::uint32_t>();
+      move.from = in.get<ProcessId>();
+      move.to = in.get<ProcessId>();
+      moves.push_back(move);
+    }
+  }
+};
+
 struct Partitions : MethodOf<540, rpc::Empty, CountMessage> {};
 struct Announce : MethodOf<541, AnnounceMessage, rpc::Empty> {};
 struct Claim : MethodOf<542, ClaimMessage, rpc::Empty> {};
 struct View : MethodOf<543, CountMessage, PlacesMessage> {};
 struct Servers : MethodOf<544, rpc::Empty, PlacesMessage> {};
+struct Order : MethodOf<545, OrderRequest, NumberMessage> {};
+struct TakeOrder : MethodOf<546, NumberMessage, OrdersMessage> {};
+struct FinishOrder : MethodOf<547, FinishMessage, rpc::Empty> {};
+struct CancelOrder : MethodOf<548, NumberMessage, rpc::Empty> {};
+struct PauseOrders : MethodOf<549, NumberMessage, rpc::Empty> {};
+struct Orders : MethodOf<550, rpc::Empty, OrdersMessage> {};
+struct Report : MethodOf<551, LoadsMessage, rpc::Empty> {};
+struct Plan : MethodOf<552, rpc::Empty, PlanMessage> {};
 
 Result<rpc::Empty> empty(Result<void> done) {
   if (!done) return std::unexpected(done.error());
@@ -126,6 +249,43 @@ class RemoteRegistry final : public Registry {
   Result<std::vector<PartitionPlace>> servers(Deadline deadline) override {
     YONDER_TRY(answer, call<Servers>({}, deadline));
     return std::move(answer.places);
+  }
+  Result<std::uint64_t> order(std::uint32_t partition, ProcessId to, Deadline deadline) override {
+    YONDER_TRY(answer, call<Order>({partition, to}, deadline));
+    return answer.number;
+  }
+  Result<std::optional<MoveOrder>> take_order(ProcessId owner, Deadline deadline) override {
+    YONDER_TRY(answer, call<TakeOrder>({owner.value()}, deadline));
+    if (answer.orders.empty()) return std::nullopt;
+    return answer.orders.front();
+  }
+  Result<void> finish_order(std::uint64_t id, ErrorCode error, Deadline deadline) override {
+    YONDER_TRY_VOID(call<FinishOrder>({id, error}, deadline));
+    return {};
+  }
+  Result<void> cancel_order(std::uint64_t id, Deadline deadline) override {
+    YONDER_TRY_VOID(call<CancelOrder>({id}, deadline));
+    return {};
+  }
+  Result<void> pause_orders(bool paused, Deadline deadline) override {
+    YONDER_TRY_VOID(call<PauseOrders>({paused ? 1u : 0u}, deadline));
+    return {};
+  }
+  Result<std::vector<MoveOrder>> orders(Deadline deadline) override {
+    YONDER_TRY(answer, call<Orders>({}, deadline));
+    return std::move(answer.orders);
+  }
+  Result<void> report(const std::vector<LoadReport>& loads, Deadline deadline) override {
+    for (std::size_t i = 0; i < loads.size(); i += kLoadsPerMessage) {
+      const auto first = loads.begin() + static_cast<std::ptrdiff_t>(i);
+      const std::size_t count = std::min(kLoadsPerMessage, loads.size() - i);
+      YONDER_TRY_VOID(call<Report>({{first, first + static_cast<std::ptrdiff_t>(count)}}, deadline));
+    }
+    return {};
+  }
+  Result<std::vector<PlannedMove>> plan(Deadline deadline) override {
+    YONDER_TRY(answer, call<Plan>({}, deadline));
+    return std::move(answer.moves);
   }
 
  private:
@@ -204,6 +364,71 @@ Result<std::vector<PartitionPlace>> PartitionRegistry::servers(Deadline deadline
   return listed;
 }
 
+// ---------------------------------------------------------------- moves and loads
+
+Result<std::uint64_t> PartitionRegistry::order(std::uint32_t partition, ProcessId to, Deadline deadline) {
+  ProcessId owner;
+  {
+    const sync::LockGuard lock(mutex_);
+    if (partition >= segments_.size())
+      return fail(ErrorCode::kOutOfBounds, "order a move: no such partition", partition);
+    if (!servers_.contains(to)) return fail(ErrorCode::kNotFound, "order a move: no such server");
+    YONDER_TRY(record, directory_.find(segments_[partition], deadline));
+    owner = record.owner;
+  }
+  if (owner == to) return fail(ErrorCode::kAlreadyExists, "order a move: the partition is there", partition);
+  return orders_.add(partition, owner, to);
+}
+
+Result<std::optional<MoveOrder>> PartitionRegistry::take_order(ProcessId owner, Deadline) {
+  return orders_.take(owner);
+}
+Result<void> PartitionRegistry::finish_order(std::uint64_t id, ErrorCode error, Deadline) {
+  return orders_.finish(id, error);
+}
+Result<void> PartitionRegistry::cancel_order(std::uint64_t id, Deadline) { return orders_.cancel(id); }
+Result<void> PartitionRegistry::pause_orders(bool paused, Deadline) {
+  orders_.set_paused(paused);
+  return {};
+}
+Result<std::vector<MoveOrder>> PartitionRegistry::orders(Deadline) { return orders_.list(); }
+
+Result<void> PartitionRegistry::report(const std::vector<LoadReport>& loads, Deadline) {
+  const Instant now = clock_.now();
+  const sync::LockGuard lock(mutex_);
+  for (const LoadReport& report : loads) {
+    if (report.partition >= loads_.size()) return fail(ErrorCode::kOutOfBounds, "report a load");
+    Load& load = loads_[report.partition];
+    const double seconds = static_cast<double>((now - load.at).count()) / 1e9;
+    // The counter starts again when the partition does.
+    if (load.at != Instant() && seconds > 0 && report.fetches >= load.last.fetches) {
+      const double rate = static_cast<double>(report.fetches - load.last.fetches) / seconds;
+      load.fetches_per_second = kNewRate * rate + (1 - kNewRate) * load.fetches_per_second;
+    }
+    load.last = report;
+    load.at = now;
+  }
+  return {};
+}
+
+Result<std::vector<PlannedMove>> PartitionRegistry::plan(Deadline deadline) {
+  YONDER_TRY(listed, servers(deadline));
+  std::vector<ProcessId> servers;
+  for (const PartitionPlace& place : listed) servers.push_back(place.owner);
+  std::sort(servers.begin(), servers.end());
+  const sync::LockGuard lock(mutex_);
+  std::vector<PartitionLoad> partitions;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    const Result<segment::SegmentRecord> record = directory_.find(segments_[i], deadline);
+    if (!record || record->state == segment::SegmentState::kLost) continue;
+    partitions.push_back({.partition = static_cast<std::uint32_t>(i),
+                          .owner = record->owner,
+                          .load = loads_[i].fetches_per_second,
+                          .bytes = loads_[i].last.bytes});
+  }
+  return plan_moves(servers, partitions, {});
+}
+
 void serve_registry(rpc::Server& server, Registry& registry) {
   using rpc::Context;
   server.handle<Partitions>([&](const Context& context, const rpc::Empty&) -> Result<CountMessage> {
@@ -221,6 +446,37 @@ void serve_registry(rpc::Server& server, Registry& registry) {
   });
   server.handle<Servers>([&](const Context& context, const rpc::Empty&) {
     return places(registry.servers(context.deadline()));
+  });
+  server.handle<Order>([&](const Context& context, const OrderRequest& request) -> Result<NumberMessage> {
+    YONDER_TRY(id, registry.order(request.partition, request.to, context.deadline()));
+    return NumberMessage{id};
+  });
+  server.handle<TakeOrder>(
+      [&](const Context& context, const NumberMessage& request) -> Result<OrdersMessage> {
+        YONDER_TRY(order, registry.take_order(ProcessId(request.number), context.deadline()));
+        OrdersMessage answer;
+        if (order) answer.orders.push_back(*order);
+        return answer;
+      });
+  server.handle<FinishOrder>([&](const Context& context, const FinishMessage& request) {
+    return empty(registry.finish_order(request.id, request.error, context.deadline()));
+  });
+  server.handle<CancelOrder>([&](const Context& context, const NumberMessage& request) {
+    return empty(registry.cancel_order(request.number, context.deadline()));
+  });
+  server.handle<PauseOrders>([&](const Context& context, const NumberMessage& request) {
+    return empty(registry.pause_orders(request.number != 0, context.deadline()));
+  });
+  server.handle<Orders>([&](const Context& context, const rpc::Empty&) -> Result<OrdersMessage> {
+    YONDER_TRY(listed, registry.orders(context.deadline()));
+    return OrdersMessage{std::move(listed)};
+  });
+  server.handle<Report>([&](const Context& context, const LoadsMessage& request) {
+    return empty(registry.report(request.loads, context.deadline()));
+  });
+  server.handle<Plan>([&](const Context& context, const rpc::Empty&) -> Result<PlanMessage> {
+    YONDER_TRY(moves, registry.plan(context.deadline()));
+    return PlanMessage{std::move(moves)};
   });
 }
 

@@ -15,12 +15,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
+#include "yonder/cache/balance_plan.h"
+#include "yonder/cache/move_orders.h"
 #include "yonder/fabric/fabric.h"
 #include "yonder/rpc/server.h"
 #include "yonder/segment/directory.h"
@@ -34,6 +37,13 @@ struct PartitionPlace {
   segment::ProcessId owner;    // 0: nobody, or it is lost
   Epoch epoch;
   std::string server;  // where the owner serves clients; empty if it has not said
+};
+
+// How much a partition is used, as its owner counts.
+struct LoadReport {
+  std::uint32_t partition = 0;
+  std::uint64_t fetches = 0;  // since it was made; moves with it
+  std::uint64_t bytes = 0;
 };
 
 class Registry {
@@ -50,27 +60,56 @@ class Registry {
   virtual Result<std::vector<PartitionPlace>> view(std::uint32_t from, Deadline deadline) = 0;
   // Every process that serves clients.
   virtual Result<std::vector<PartitionPlace>> servers(Deadline deadline) = 0;
+
+  // Moves that are asked for anywhere and made by the owner (move_orders.h). order():
+  // kNotFound (no such server, or nobody owns the partition), kOutOfBounds.
+  virtual Result<std::uint64_t> order(std::uint32_t partition, segment::ProcessId to, Deadline deadline) = 0;
+  virtual Result<std::optional<MoveOrder>> take_order(segment::ProcessId owner, Deadline deadline) = 0;
+  virtual Result<void> finish_order(std::uint64_t id, ErrorCode error, Deadline deadline) = 0;
+  virtual Result<void> cancel_order(std::uint64_t id, Deadline deadline) = 0;
+  virtual Result<void> pause_orders(bool paused, Deadline deadline) = 0;
+  virtual Result<std::vector<MoveOrder>> orders(Deadline deadline) = 0;
+
+  // What a balancer needs to know, and what it would do (balance_plan.h).
+  virtual Result<void> report(const std::vector<LoadReport>& loads, Deadline deadline) = 0;
+  virtual Result<std::vector<PlannedMove>> plan(Deadline deadline) = 0;
 };
 
 class PartitionRegistry final : public Registry {
  public:
-  PartitionRegistry(segment::Directory& directory, std::uint32_t partitions)
-      : directory_(directory), segments_(partitions) {}
+  PartitionRegistry(segment::Directory& directory, const Clock& clock, std::uint32_t partitions)
+      : directory_(directory), clock_(clock), segments_(partitions), loads_(partitions) {}
 
   Result<std::uint32_t> partitions(Deadline deadline) override;
   Result<void> announce(segment::ProcessId process, const std::string& server, Deadline deadline) override;
   Result<void> claim(std::uint32_t partition, segment::SegmentId segment, Deadline deadline) override;
   Result<std::vector<PartitionPlace>> view(std::uint32_t from, Deadline deadline) override;
   Result<std::vector<PartitionPlace>> servers(Deadline deadline) override;
+  Result<std::uint64_t> order(std::uint32_t partition, segment::ProcessId to, Deadline deadline) override;
+  Result<std::optional<MoveOrder>> take_order(segment::ProcessId owner, Deadline deadline) override;
+  Result<void> finish_order(std::uint64_t id, ErrorCode error, Deadline deadline) override;
+  Result<void> cancel_order(std::uint64_t id, Deadline deadline) override;
+  Result<void> pause_orders(bool paused, Deadline deadline) override;
+  Result<std::vector<MoveOrder>> orders(Deadline deadline) override;
+  Result<void> report(const std::vector<LoadReport>& loads, Deadline deadline) override;
+  Result<std::vector<PlannedMove>> plan(Deadline deadline) override;
 
  private:
+  struct Load {
+    LoadReport last;
+    Instant at;
+    double fetches_per_second = 0;  // smoothed over a few reports
+  };
   // Whether a segment still has an owner.
   bool is_alive(segment::SegmentId segment, Deadline deadline);
 
   segment::Directory& directory_;
+  const Clock& clock_;
+  MoveOrders orders_;
   sync::Mutex mutex_;
   std::vector<segment::SegmentId> segments_ YONDER_GUARDED_BY(mutex_);
   std::unordered_map<segment::ProcessId, std::string> servers_ YONDER_GUARDED_BY(mutex_);
+  std::vector<Load> loads_ YONDER_GUARDED_BY(mutex_);
 };
 
 // Adds the methods of a registry to a server.
