@@ -9,6 +9,7 @@
 #include <fstream>
 #include <string>
 
+#include "apps/yonder/cluster.h"
 #include "apps/yonder/compact.h"
 #include "apps/yonder/demo.h"
 #include "apps/yonder/doctor.h"
@@ -83,6 +84,28 @@ int main(int argc, char** argv) {
   compact_command->add_option("--admin", compact.admin, "host and port of its admin endpoint");
   compact_command->add_flag("--dry-run", compact.dry_run, "only say what would be freed");
 
+  yonder::apps::MigrateOptions migrate;
+  CLI::App* migrate_command = app.add_subcommand("migrate", "move a part of a running cluster");
+  CLI::App* migrate_partition = migrate_command->add_subcommand("partition", "of an rcached cluster");
+  migrate_command->require_subcommand(1);
+  migrate_partition->add_option("number", migrate.partition, "which")->required();
+  migrate_partition->add_option("--to", migrate.to, "host:port where the target serves clients")->required();
+  migrate_partition->add_option("--admin", migrate.admin, "admin endpoint of any server of the cluster");
+
+  yonder::apps::RebalanceOptions rebalance;
+  CLI::App* rebalance_command =
+      app.add_subcommand("rebalance", "say which partitions of an rcached cluster should move");
+  rebalance_command->add_option("--admin", rebalance.admin, "admin endpoint of any server of the cluster");
+  rebalance_command->add_flag("--apply", rebalance.apply, "and move them");
+
+  yonder::apps::JobsOptions jobs;
+  CLI::App* jobs_command = app.add_subcommand("jobs", "moves of partitions that were asked for");
+  jobs_command->add_option("--admin", jobs.admin, "admin endpoint of any server of the cluster");
+  jobs_command->add_option("--cancel", jobs.cancel, "a job that has not begun");
+  jobs_command->add_option("--roll-back", jobs.roll_back, "a job that is done");
+  jobs_command->add_flag("--pause", jobs.pause, "those that have not begun wait");
+  jobs_command->add_flag("--resume", jobs.resume, "and go on");
+
   yonder::bench::Options bench{.program = own_path()};
   std::string bench_name;
   std::string json;
@@ -115,6 +138,9 @@ int main(int argc, char** argv) {
 
   if (demo_command->parsed()) return report(yonder::apps::run_demo(demo));
   if (compact_command->parsed()) return report(yonder::apps::run_compact(compact));
+  if (migrate_partition->parsed()) return report(yonder::apps::run_migrate(migrate));
+  if (rebalance_command->parsed()) return report(yonder::apps::run_rebalance(rebalance));
+  if (jobs_command->parsed()) return report(yonder::apps::run_jobs(jobs));
   if (doctor_command->parsed()) return yonder::apps::run_doctor();
   if (serve_command->parsed()) {
     serve.memory = yonder::Bytes(serve_bytes);

@@ -26,7 +26,8 @@ class ClusterTest : public ::testing::TestWithParam<std::string> {
   struct Member {
     std::unique_ptr<CacheServer> server;
     std::unique_ptr<httplib::Client> admin;
-    std::string place;
+    std::string place;        // where it serves clients
+    std::string admin_place;  // and where it is administered
   };
 
   void start(int servers) {
@@ -44,6 +45,7 @@ class ClusterTest : public ::testing::TestWithParam<std::string> {
                                    "--admin=127.0.0.1:" + std::to_string(admin)});
       member.admin = std::make_unique<httplib::Client>("127.0.0.1", admin);
       member.admin->set_read_timeout(std::chrono::seconds(30));
+      member.admin_place = "127.0.0.1:" + std::to_string(admin);
       member.place = "127.0.0.1:" + member.server->port();
       ASSERT_TRUE(eventually([&] {
         const auto answer = member.admin->Get("/health");
@@ -262,6 +264,21 @@ TEST_P(ClusterTest, RebalancesAfterAServerJoinedAndThenLeavesItAtThat) {
     const std::string key = "k" + std::to_string(i);
     ASSERT_EQ(client.ask("get " + key + "\r\n", "END\r\n"), "VALUE " + key + " 0 3\r\nabc\r\nEND\r\n");
   }
+}
+
+TEST_P(ClusterTest, IsMovedByTheCommandLine) {
+  start(2);
+  const std::string& admin = members_[1].admin_place;
+  const ProgramRun moved =
+      run_program({YONDER, "migrate", "partition", "5", "--to", members_[1].place, "--admin", admin});
+  EXPECT_TRUE(moved.status.success()) << moved.output;
+  EXPECT_TRUE(eventually([&] { return owner_of(5) == 1; }));
+  const ProgramRun listed = run_program({YONDER, "jobs", "--admin", admin});
+  EXPECT_NE(listed.output.find("partition 5"), std::string::npos) << listed.output;
+  EXPECT_NE(listed.output.find("done"), std::string::npos) << listed.output;
+  EXPECT_TRUE(run_program({YONDER, "rebalance", "--admin", admin}).status.success());
+  EXPECT_FALSE(run_program({YONDER, "migrate", "partition", "5", "--to", "1.2.3.4:5", "--admin", admin})
+                   .status.success());
 }
 
 TEST_P(ClusterTest, RefusesWhatMakesNoSense) {

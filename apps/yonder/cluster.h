@@ -1,0 +1,39 @@
+#pragma once
+// `yonder migrate`, `yonder rebalance`, `yonder jobs`: moves partitions of a running
+// cluster of rcached, through the admin endpoint of any of its servers.
+//
+// Concurrency: one thread.
+
+#include <cstdint>
+#include <string>
+
+#include "yonder/base/result.h"
+
+namespace yonder::apps {
+
+struct MigrateOptions {
+  std::string admin = "127.0.0.1:11280";  // of any server: rcached --admin
+  std::uint32_t partition = 0;
+  std::string to;  // host:port where the target serves clients
+};
+
+struct RebalanceOptions {
+  std::string admin = "127.0.0.1:11280";
+  bool apply = false;  // else it only says what it would do
+};
+
+struct JobsOptions {
+  std::string admin = "127.0.0.1:11280";
+  std::uint64_t cancel = 0;     // a job that has not begun; 0: none
+  std::uint64_t roll_back = 0;  // a job that is done; 0: none
+  bool pause = false;
+  bool resume = false;
+};
+
+// All: kConnectionRefused if nobody answers there, kProtocolMismatch if it is no rcached of
+// a cluster, and what the cluster says.
+Result<void> run_migrate(const MigrateOptions& options);
+Result<void> run_rebalance(const RebalanceOptions& options);
+Result<void> run_jobs(const JobsOptions& options);
+
+}  // namespace yonder::apps
