@@ -151,7 +151,7 @@ bool HeapThread::free_at_hint(ObjectPtr object) {
   if (!word.names(object.home(), object.id()) || word.state() != SlotState::kLive) return false;
   const internal::ClassFacts& facts = core_->facts[object.size_class()];
   const Frame* frame = core_->frame_at(entry.frame());
-  Bin& bin = record_->bin(object.size_class());
+  Bin& bin = record_->bins[object.size_class()];  // Not that of spans: they are not found by a hint.
   // A block does not leave a frame and come back in one section (R1, R4 of
   // compaction_run.h), so what is at home now is at home when the exchange succeeds.
   // acquire: R3 of thread_record.h.
