@@ -33,13 +33,33 @@ struct Link {
   const std::byte* next_address = nullptr;
 };
 
-const std::byte* payload_address(const node::Heap& heap, ObjectPtr object) {
-  const auto entry = heap.blocks().lookup(object.home());
+// Where the object's bytes begin in its frame.
+std::uint64_t payload_offset(const node::Heap& heap, ObjectPtr object) {
   const auto& shape = heap.classes()[object.size_class()];
   const std::uint32_t head = heap.classes().validator() == node::Validator::kChecksum
                                  ? node::kHeaderBytes + node::kChecksumBytes
                                  : node::kHeaderBytes;
-  return heap.frames().address(entry.frame()) + std::uint64_t{object.slot()} * shape.slot_bytes + head;
+  return std::uint64_t{object.slot()} * shape.slot_bytes + head;
+}
+
+const std::byte* payload_address(const node::Heap& heap, ObjectPtr object) {
+  const auto entry = heap.blocks().lookup(object.home());
+  return heap.frames().address(entry.frame()) + payload_offset(heap, object);
+}
+
+// The same for who reads over a fabric and knows nothing of objects.
+std::vector<fabric::RemoteAddress> payload_addresses(const node::Heap& heap,
+                                                     const node::protocol::NodeDescription& description,
+                                                     std::span<const ObjectPtr> objects) {
+  const std::uint64_t units = description.superblock_bytes / node::kUnitBytes;
+  std::vector<fabric::RemoteAddress> out;
+  out.reserve(objects.size());
+  for (const ObjectPtr object : objects) {
+    const std::uint64_t frame = heap.blocks().lookup(object.home()).frame().value();
+    const fabric::RegionToken& superblock = description.superblocks[frame / units];
+    out.push_back(superblock.at(frame % units * node::kUnitBytes + payload_offset(heap, object)));
+  }
+  return out;
 }
 
 // Fills the node, from inside: requests would take minutes.
@@ -154,6 +174,7 @@ Result<void> measure_against_raw(const DirectReadOptions& options, Report& repor
   YONDER_TRY(queue, bed.fabric().create_completion_queue({.spin = options.spin}));
   YONDER_TRY(raw, rpc::Client::connect(bed.fabric(), bed.server().address(), *queue, {}));
   YONDER_TRY(description, raw->call<node::protocol::Describe>({}).wait());
+  const auto addresses = payload_addresses(bed.server().heap(), description, objects);
   std::vector<std::byte> buffer(options.object_bytes);
   std::vector<std::byte> raw_buffer(options.object_bytes);
   auto piece = fabric::LocalPiece::of(raw_buffer);
@@ -176,10 +197,7 @@ Result<void> measure_against_raw(const DirectReadOptions& options, Report& repor
       },
       [&] {
         return raw_rates.emplace_back(rate(options.reads, wall_seconds, [&](std::uint64_t) {
-          const fabric::RegionToken& token =
-              description.superblocks[random.below(description.superblocks.size())];
-          const std::uint64_t offset = random.below(token.length - buffer.size()) / 8 * 8;
-          failed |= !raw->endpoint().read(piece, token.at(offset)).wait();
+          failed |= !raw->endpoint().read(piece, addresses[random.below(addresses.size())]).wait();
         }));
       });
   report.ratio(fmt::format("direct_read_vs_raw_{}", options.object_bytes), ratios);

@@ -29,8 +29,8 @@ struct DirectReadOptions {
 // outstanding (each object names the next), and batches of 16 independent ones.
 Result<void> measure_direct_reads(const DirectReadOptions& options, Report& report);
 
-// Against reads of the fabric of as many bytes, into registered memory where that
-// makes them faster: one outstanding.
+// Against reads of the fabric of the same objects' bytes and no others, into registered
+// memory where that makes them faster: one outstanding.
 Result<void> measure_against_raw(const DirectReadOptions& options, Report& report);
 
 // Over shm, against reads by request: one client, one outstanding.
