@@ -258,6 +258,10 @@ class Heap {
   // memory gone now calls this. True: all is gone.
   bool reclaim();
 
+  // At the limit: lets allocations have the single free slots of frames that are used up
+  // otherwise. alloc() does so by itself; try_alloc() has no time for it.
+  void offer_leftovers();
+
   // A number that these objects have for as long as they live, whatever process
   // holds them. Never 0.
   std::uint64_t life() const;

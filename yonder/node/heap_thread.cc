@@ -76,7 +76,11 @@ Result<ObjectPtr> HeapThread::alloc_from_pool(std::uint8_t size_class, std::uint
   for (int relief = 0;; ++relief) {
     auto object = core_->pools[size_class]->allocate(*record_, bin, bytes);
     if (object) bin.allocated.add(1);
-    if (object || object.error() != ErrorCode::kOutOfMemory || !relieve(at_limit, relief)) return object;
+    if (object || object.error() != ErrorCode::kOutOfMemory) return object;
+    // Single slots in frames that are used up come first: they cost no move.
+    const bool may_look = at_limit == AtLimit::kRelieve && relief < kReliefs;
+    if (may_look && core_->pools[size_class]->offer_leftovers() != 0) continue;
+    if (!relieve(at_limit, relief)) return object;
   }
 }
 
@@ -100,7 +104,7 @@ Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes, AtLimit at_limit) 
 }
 
 bool HeapThread::relieve(AtLimit at_limit, int relief) {
-  if (at_limit == AtLimit::kFail || relief == kReliefs) return false;
+  if (at_limit == AtLimit::kFail || relief >= kReliefs) return false;
   for (const auto& pool : core_->pools) pool->trim();
   // Retired frames count as used until slow readers have left them.
   if (const std::uint64_t before = core_->reclaimer.waiting_bytes(); before != 0) {
