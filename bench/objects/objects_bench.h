@@ -33,7 +33,8 @@ Result<void> measure_direct_reads(const DirectReadOptions& options, Report& repo
 // memory where that makes them faster: one outstanding.
 Result<void> measure_against_raw(const DirectReadOptions& options, Report& report);
 
-// Over shm, against reads by request: one client, one outstanding.
+// Over shm, against reads by request: one client, one outstanding, random objects. The
+// keys name the data set unless it is the usual 64 MiB.
 Result<void> measure_against_rpc(const DirectReadOptions& options, Report& report);
 
 struct CorrectionOptions {
