@@ -66,4 +66,14 @@ struct HeapOverheadOptions {
 // of its class: header, unusable tails, and all that the node keeps beside the frames.
 Result<void> measure_heap_overhead(const HeapOverheadOptions& options, Report& report);
 
+struct KeeperOptions {
+  std::uint64_t heap_bytes = std::uint64_t{1} << 30;  // that are adopted
+  std::uint64_t operations = 200'000;                 // per round
+  int rounds = 5;
+};
+// A heap whose memory a keeper holds: an alloc and a free, and a write, which goes through
+// the journal, in time against the same without a keeper; and how long it takes to adopt
+// a heap of 64-byte and of 2 KiB objects, per GiB of frames.
+Result<void> measure_keeper(const KeeperOptions& options, Report& report);
+
 }  // namespace yonder::bench

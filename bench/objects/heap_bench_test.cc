@@ -49,5 +49,14 @@ TEST(HeapBench, MeasuresPairs) {
   EXPECT_GT(report.results().at("alloc_free_64_of_0_ns"), 0);
 }
 
+TEST(HeapBench, MeasuresWhatAKeeperCosts) {
+  Report report("heap");
+  const auto measured = measure_keeper({.heap_bytes = 2 << 20, .operations = 500, .rounds = 3}, report);
+  ASSERT_TRUE(measured) << measured.error();
+  EXPECT_GT(report.ratio_of("journal_alloc_free_vs_plain"), 0);
+  EXPECT_GT(report.ratio_of("journal_write_vs_plain_64"), 0);
+  EXPECT_GT(report.results().at("adoption_ms_per_gib_64"), 0);
+}
+
 }  // namespace
 }  // namespace yonder::bench

@@ -29,11 +29,12 @@ struct DirectReadOptions {
 // outstanding (each object names the next), and batches of 16 independent ones.
 Result<void> measure_direct_reads(const DirectReadOptions& options, Report& report);
 
-// Against reads of the fabric of as many bytes, into registered memory where that
-// makes them faster: one outstanding.
+// Against reads of the fabric of the same objects' bytes and no others, into registered
+// memory where that makes them faster: one outstanding.
 Result<void> measure_against_raw(const DirectReadOptions& options, Report& report);
 
-// Over shm, against reads by request: one client, one outstanding.
+// Over shm, against reads by request: one client, one outstanding, random objects. The
+// keys name the data set unless it is the usual 64 MiB.
 Result<void> measure_against_rpc(const DirectReadOptions& options, Report& report);
 
 struct CorrectionOptions {

@@ -72,6 +72,12 @@ TEST(Yonderd, ServesObjectsOverAllItsAddressesAndStopsInOrder) {
   EXPECT_FALSE(far->alloc(10, Deadline::after(kClock, std::chrono::milliseconds(200))));
 }
 
+// The value of one line of Prometheus text; -1 if there is none.
+double value_of(const std::string& text, const std::string& metric) {
+  const std::size_t at = text.find(metric + " ");
+  return at == std::string::npos ? -1 : std::strtod(text.c_str() + at + metric.size(), nullptr);
+}
+
 TEST(Yonderd, TellsMonitorsWhatItDoes) {
   Daemon daemon;
   ASSERT_TRUE(daemon.ready());
@@ -99,10 +105,23 @@ TEST(Yonderd, TellsMonitorsWhatItDoes) {
   std::vector<std::byte> out(200);
   for (std::size_t i = 0; i < objects.size(); i += 5) ASSERT_TRUE(session->direct_read(objects[i], out));
 
+  ASSERT_FALSE(session->free(objects[1])) << "freed already";
+
   const auto metrics = http.Get("/metrics");
   ASSERT_TRUE(metrics);
-  EXPECT_NE(metrics->body.find("yonder_node_operations_total{operation=\"alloc\"} 500"), std::string::npos)
-      << metrics->body;
+  for (const char* line : {
+           "yonder_node_operations_total{operation=\"alloc\"} 500\n",
+           "yonder_rpc_calls_total{method=\"alloc\"} 500\n",
+           "yonder_rpc_calls_total{method=\"free\"} 401\n",
+           "yonder_rpc_errors_total{method=\"alloc\"} 0\n",
+           "yonder_rpc_errors_total{method=\"free\"} 1\n",
+           "yonder_rpc_calls_total{method=\"write\"} 0\n",
+       }) {
+    EXPECT_NE(metrics->body.find(line), std::string::npos) << line << metrics->body;
+  }
+  // One request in 61 is timed: of the first 500, all but a few are allocations.
+  EXPECT_GE(value_of(metrics->body, "yonder_rpc_latency_seconds_count{method=\"alloc\"}"), 500 / 61 - 1);
+  EXPECT_GT(value_of(metrics->body, "yonder_rpc_latency_seconds_sum{method=\"alloc\"}"), 0);
   EXPECT_EQ(http.Get("/nothing")->status, 404);
 }
 

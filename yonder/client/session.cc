@@ -49,7 +49,7 @@ Result<ObjectVersion> Session::read(ObjectPtr& object, std::span<std::byte> out,
 Result<ObjectVersion> Session::direct_read(ObjectPtr& object, std::span<std::byte> out, Deadline deadline) {
   if (ObjectVersion version; core_->try_near(object, out, version)) [[likely]]
     return version;
-  return core_->scheduler().block_on(core_->direct_read(object, out, deadline, false));
+  return core_->direct_read_blocking(object, out, deadline);
 }
 
 Result<ObjectVersion> Session::scan_read(ObjectPtr& object, std::span<std::byte> out, Deadline deadline) {

@@ -52,6 +52,34 @@ bool SessionCore::must_ask_for(std::size_t bytes) const {
   return !map_->is_self_proving() && bytes > node::kMaxOptimisticBytes;
 }
 
+Result<ObjectVersion> SessionCore::direct_read_blocking(ObjectPtr& object, std::span<std::byte> out,
+                                                        Deadline deadline) {
+  const bool is_plain = map_->is_plausible(object, out.size()) && !is_outdated() && !must_ask_for(out.size());
+  if (!is_plain) [[unlikely]]
+    return scheduler_->block_on(direct_read(object, out, deadline, false));
+  OneSidedRead machine(*map_, clock(), translations_, view_keys_, scratch_, object, out);
+  Need need = machine.begin();
+  deadline = deadline.or_default(Deadline::at(machine.started() + options_.timeout));
+  // What takes more rounds looks at its deadline between them.
+  for (int round = 0; need == Need::kFetch && round < kBlockingRounds; ++round) {
+    BlockingFetch fetch(rpc_->endpoint(), read_budget_, machine.requests(), deadline);
+    if (!fetch.run(*scheduler_)) break;  // It is repeated below, which finds out what is wrong.
+    need = machine.judge();
+  }
+  Result<ObjectVersion> version = machine.version();
+  if (need == Need::kDone) [[likely]] {
+    object = machine.object();
+    ++stats_.direct_reads;
+  } else {
+    version = scheduler_->block_on(run(machine, need, object, deadline));
+  }
+  stats_.retries += machine.retries();
+  if (version && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+  if (version || !says_outdated(version.error())) [[likely]]
+    return version;
+  return scheduler_->block_on(direct_read(object, out, deadline, false));
+}
+
 Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::span<std::byte> out,
                                                      Deadline deadline, bool scan_first) {
   deadline = or_default(deadline);
@@ -74,8 +102,8 @@ Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::spa
     }
     Result<ObjectVersion> version = ObjectVersion();
     if (ready) {
-      OneSidedRead machine(*map_, translations_, view_keys_, scratch_, object, out);
-      const Need first = machine.begin(clock().now());
+      OneSidedRead machine(*map_, clock(), translations_, view_keys_, scratch_, object, out);
+      const Need first = machine.begin();
       version = co_await run(machine, first, object, deadline);
       stats_.retries += machine.retries();
     } else {
@@ -117,7 +145,7 @@ Task<Result<ObjectVersion>> SessionCore::run(OneSidedRead& machine, Need need, O
     Result<void> got;
     if (need == Need::kFetch) {
       got = co_await Fetch(rpc_->endpoint(), read_budget_, machine.requests(), deadline);
-      if (got) need = machine.judge(clock().now());
+      if (got) need = machine.judge();
       if (need == Need::kDone) break;
     } else {
       got = co_await serve(machine, need, deadline);
@@ -127,7 +155,7 @@ Task<Result<ObjectVersion>> SessionCore::run(OneSidedRead& machine, Need need, O
       const bool again = may_fetch_again(got.error(), refused);
       if (!again || machine.refusals() >= kMaxRefusals) co_return std::unexpected(got.error());
       if (!refused) ++stats_.lost_connections;
-      need = machine.begin_again(refused, clock().now());
+      need = machine.begin_again(refused);
     }
     if (deadline.passed(clock().now())) co_return fail(ErrorCode::kDeadlineExceeded, "direct read");
   }
@@ -146,14 +174,14 @@ Task<Result<void>> SessionCore::serve(OneSidedRead& machine, Need& need, Deadlin
     if (!map_->knows(machine.translation().entry.frame())) need = Need::kElsewhere;
   }
   if (need != Need::kElsewhere) {
-    need = machine.begin(clock().now());
+    need = machine.begin();
     co_return Result<void>();
   }
   ++stats_.corrections;
   ObjectPtr object = machine.object();
   const Result<void> corrected = co_await correct(object, machine.translation(), deadline);
   if (!corrected) co_return corrected;
-  need = machine.begin_at(object, clock().now());
+  need = machine.begin_at(object);
   co_return Result<void>();
 }
 
@@ -172,9 +200,9 @@ Task<Result<void>> SessionCore::correct(ObjectPtr& object, Translation seen, Dea
 namespace {
 
 struct BatchedRead {
-  BatchedRead(ReadItem& of, const NodeMap& map, Translations& translations, ViewKeys& keys,
-              ScratchPool& scratch)
-      : item(of), machine(map, translations, keys, scratch, of.object, of.out) {}
+  BatchedRead(ReadItem& of, const NodeMap& map, const Clock& clock, Translations& translations,
+              ViewKeys& keys, ScratchPool& scratch)
+      : item(of), machine(map, clock, translations, keys, scratch, of.object, of.out) {}
   ReadItem& item;
   OneSidedRead machine;
   Need need = Need::kFetch;
@@ -205,8 +233,9 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
     } else if (must_ask_for(item.out.size())) {
       item.result = co_await read(item.object, item.out, deadline);
     } else {
-      reads.push_back(std::make_unique<BatchedRead>(item, *map_, translations_, view_keys_, scratch_));
-      reads.back()->need = reads.back()->machine.begin(clock().now());
+      reads.push_back(
+          std::make_unique<BatchedRead>(item, *map_, clock(), translations_, view_keys_, scratch_));
+      reads.back()->need = reads.back()->machine.begin();
     }
   }
   std::vector<fabric::WorkRequest> requests;
@@ -217,7 +246,7 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
       const Result<void> learned = co_await learn_superblocks(deadline);
       if (!learned) break;
       for (const auto& one : reads) {
-        if (one->need == Need::kUnknown) one->need = one->machine.begin(clock().now());
+        if (one->need == Need::kUnknown) one->need = one->machine.begin();
       }
     }
     requests.clear();
@@ -228,9 +257,8 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
     }
     if (requests.empty()) break;
     const Result<void> fetched = co_await Fetch(rpc_->endpoint(), read_budget_, requests, deadline);
-    const Instant now = clock().now();
     for (const auto& one : reads) {
-      if (one->need == Need::kFetch) one->need = fetched ? one->machine.judge(now) : one->machine.begin(now);
+      if (one->need == Need::kFetch) one->need = fetched ? one->machine.judge() : one->machine.begin();
     }
     if (!fetched) break;  // Each finds out by itself what is wrong.
   }

@@ -68,11 +68,10 @@ void Scheduler::step(Deadline deadline) {
 }
 
 void Scheduler::wait(Deadline deadline) {
-  Instant until = deadline.instant();
-  if (!timers_.empty()) until = std::min(until, timers_.top().due);
-  for (const Timer& napper : nappers_) until = std::min(until, napper.due);
+  if (!timers_.empty()) deadline = Deadline::earlier(deadline, Deadline::at(timers_.top().due));
+  for (const Timer& napper : nappers_) deadline = Deadline::earlier(deadline, Deadline::at(napper.due));
   // Whether it timed out or not, the next step looks again.
-  (void)queue_.wait_for_operations(Deadline::at(until));
+  (void)queue_.wait_for_operations(deadline);
 }
 
 Result<void> Scheduler::run(Deadline deadline) {

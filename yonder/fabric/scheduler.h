@@ -65,8 +65,17 @@ class Scheduler {
   template <typename T>
   T block_on(Task<T> task) {
     task.start();
-    while (!task.done()) step(Deadline::after(queue_.clock(), std::chrono::seconds(1)));
+    run_until([&] { return task.done(); });
     return task.take();
+  }
+
+  // Runs tasks until `done()`, which an Operation of the queue makes true. For callers that
+  // wait for one without a task of their own.
+  template <typename Done>
+  void run_until(Done&& done) {
+    // Without a deadline: computing one would be a look at the clock between the end of
+    // an operation and its caller. The queue's own makes it look again.
+    while (!done()) step({});
   }
 
   // `co_await scheduler.sleep_for(5ms)`: resumes not before then.

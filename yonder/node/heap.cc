@@ -203,6 +203,9 @@ bool Heap::reclaim() {
   for (const auto& pool : core_->pools) pool->trim();
   return core_->reclaimer.poll();
 }
+void Heap::offer_leftovers() {
+  for (const auto& pool : core_->pools) pool->offer_leftovers();
+}
 std::uint64_t Heap::life() const { return core_->life; }
 const FrameStore& Heap::frames() const { return *core_->store; }
 const BlockTable& Heap::blocks() const { return *core_->table; }

@@ -76,7 +76,11 @@ Result<ObjectPtr> HeapThread::alloc_from_pool(std::uint8_t size_class, std::uint
   for (int relief = 0;; ++relief) {
     auto object = core_->pools[size_class]->allocate(*record_, bin, bytes);
     if (object) bin.allocated.add(1);
-    if (object || object.error() != ErrorCode::kOutOfMemory || !relieve(at_limit, relief)) return object;
+    if (object || object.error() != ErrorCode::kOutOfMemory) return object;
+    // Single slots in frames that are used up come first: they cost no move.
+    const bool may_look = at_limit == AtLimit::kRelieve && relief < kReliefs;
+    if (may_look && core_->pools[size_class]->offer_leftovers() != 0) continue;
+    if (!relieve(at_limit, relief)) return object;
   }
 }
 
@@ -100,7 +104,7 @@ Result<ObjectPtr> HeapThread::alloc_span(std::uint32_t bytes, AtLimit at_limit) 
 }
 
 bool HeapThread::relieve(AtLimit at_limit, int relief) {
-  if (at_limit == AtLimit::kFail || relief == kReliefs) return false;
+  if (at_limit == AtLimit::kFail || relief >= kReliefs) return false;
   for (const auto& pool : core_->pools) pool->trim();
   // Retired frames count as used until slow readers have left them.
   if (const std::uint64_t before = core_->reclaimer.waiting_bytes(); before != 0) {
@@ -151,7 +155,7 @@ bool HeapThread::free_at_hint(ObjectPtr object) {
   if (!word.names(object.home(), object.id()) || word.state() != SlotState::kLive) return false;
   const internal::ClassFacts& facts = core_->facts[object.size_class()];
   const Frame* frame = core_->frame_at(entry.frame());
-  Bin& bin = record_->bin(object.size_class());
+  Bin& bin = record_->bins[object.size_class()];  // Not that of spans: they are not found by a hint.
   // A block does not leave a frame and come back in one section (R1, R4 of
   // compaction_run.h), so what is at home now is at home when the exchange succeeds.
   // acquire: R3 of thread_record.h.

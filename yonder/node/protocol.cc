@@ -135,4 +135,32 @@ void TokenAnswer::encode(rpc::Writer& out) const { put_token(out, token); }
 
 void TokenAnswer::decode(rpc::Reader& in) { token = get_token(in); }
 
+std::string_view method_name(rpc::MethodId method) {
+  struct Named {
+    rpc::MethodId method;
+    std::string_view name;
+  };
+  static constexpr Named kNames[] = {{Describe::kMethod, "describe"},
+                                     {Alloc::kMethod, "alloc"},
+                                     {Free::kMethod, "free"},
+                                     {Find::kMethod, "find"},
+                                     {Release::kMethod, "release"},
+                                     {Write::kMethod, "write"},
+                                     {Stage::kMethod, "stage"},
+                                     {StageRead::kMethod, "stage_read"},
+                                     {Put::kMethod, "put"},
+                                     {Commit::kMethod, "commit"},
+                                     {Drop::kMethod, "drop"},
+                                     {kRead, "read"},
+                                     {kGet, "get"},
+                                     {kBatch, "batch"},
+                                     {MakeExtent::kMethod, "make_extent"},
+                                     {OpenExtent::kMethod, "open_extent"},
+                                     {DropExtent::kMethod, "drop_extent"}};
+  for (const Named& named : kNames) {
+    if (named.method == method) return named.name;
+  }
+  return {};
+}
+
 }  // namespace yonder::node::protocol

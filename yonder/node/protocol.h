@@ -224,12 +224,7 @@ struct TokenAnswer {
 
 // ---------------------------------------------------------------- methods
 
-template <std::uint16_t kNumber, typename RequestType, typename ResponseType>
-struct MethodOf {
-  static constexpr rpc::MethodId kMethod{kNumber};
-  using Request = RequestType;
-  using Response = ResponseType;
-};
+using rpc::MethodOf;
 
 struct Describe : MethodOf<32, DescribeRequest, NodeDescription> {};
 struct Alloc : MethodOf<33, AllocRequest, PointerMessage> {};
@@ -249,5 +244,8 @@ inline constexpr rpc::MethodId kBatch{45};
 struct MakeExtent : MethodOf<46, ExtentRequest, TokenAnswer> {};
 struct OpenExtent : MethodOf<47, ExtentRequest, TokenAnswer> {};
 struct DropExtent : MethodOf<48, ExtentRequest, rpc::Empty> {};
+
+// How a method is called in metrics; empty if it is none of these.
+std::string_view method_name(rpc::MethodId method);
 
 }  // namespace yonder::node::protocol

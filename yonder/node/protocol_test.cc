@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "yonder/base/prng.h"
@@ -143,6 +145,16 @@ TEST(Protocol, RandomAndTruncatedBytesNeverGetThrough) {
       EXPECT_LE(shape.frame_bytes, got.superblock_bytes);
     }
   }
+}
+
+TEST(Protocol, EveryMethodHasANameOfItsOwn) {
+  std::set<std::string_view> names;
+  for (std::uint16_t number = Describe::kMethod.value(); number <= DropExtent::kMethod.value(); ++number) {
+    const std::string_view name = method_name(rpc::MethodId(number));
+    EXPECT_FALSE(name.empty()) << number;
+    EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_EQ(method_name(rpc::MethodId(DropExtent::kMethod.value() + 1)), "");
 }
 
 }  // namespace

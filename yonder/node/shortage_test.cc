@@ -114,6 +114,36 @@ TEST_F(ShortageTest, GivesMemoryThatCompactionWinsBack) {
   EXPECT_GT(heap_->compactor().counters().frames_freed, 0u);
 }
 
+TEST_F(ShortageTest, GivesASingleSlotOfAFullFrame) {
+  fill();
+  // Freed by a thread that keeps no slots: it goes back to its frame, which is too full
+  // to be offered to anybody.
+  HeapThread other = heap_->register_thread().value();
+  for (const std::size_t victim : {std::size_t{0}, objects_.size() / 2, objects_.size() - 1}) {
+    ASSERT_TRUE(other.free(objects_[victim]));
+    ASSERT_FALSE(thread_->try_alloc(kBytes)) << "no handler may look through all frames";
+    Outcome outcome;
+    ASSERT_EQ(park(kBytes, outcome), ErrorCode::kOk);
+    step_to_the_end();
+    ASSERT_EQ(outcome.code, ErrorCode::kOk) << victim;
+    heap_->check_invariants();
+  }
+  Outcome outcome;
+  ASSERT_EQ(park(kBytes, outcome), ErrorCode::kOk);
+  step_to_the_end();
+  EXPECT_EQ(outcome.code, ErrorCode::kOutOfMemory) << "there are no more";
+}
+
+TEST_F(ShortageTest, AnEmbeddedThreadTakesSingleSlotsByItself) {
+  fill();
+  HeapThread other = heap_->register_thread().value();
+  ASSERT_TRUE(other.free(objects_[1]));
+  ASSERT_TRUE(other.free(objects_[objects_.size() / 2]));
+  ASSERT_TRUE(thread_->alloc(kBytes));
+  ASSERT_TRUE(thread_->alloc(kBytes));
+  EXPECT_EQ(thread_->alloc(kBytes).error(), ErrorCode::kOutOfMemory);
+}
+
 TEST_F(ShortageTest, WorksInStepsBetweenWhichAnythingMayHappen) {
   fill();
   thin_out();

@@ -1,13 +1,12 @@
 #include "yonder/node/slot_layout.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 
 #include "yonder/base/check.h"
+#include "yonder/node/checksum.h"
 
 namespace yonder::node {
 namespace {
@@ -40,13 +39,17 @@ void for_each_stretch(std::uint32_t phase, std::uint64_t bytes, Visit&& visit) {
 }
 
 std::uint32_t checksum_of(HeaderWord word, const std::byte* payload, std::uint64_t bytes) {
-  const XXH64_hash_t hash = XXH3_64bits_withSeed(payload, bytes, word.with_state(SlotState::kLive).bits());
-  return static_cast<std::uint32_t>(hash ^ (hash >> 32));
+  return checksum({payload, bytes}, word.with_state(SlotState::kLive).bits());
 }
 
 // An empty span may have no address, which memcpy does not allow.
 void copy_in(std::byte* to, std::span<const std::byte> data) {
   if (!data.empty()) sync::shared_copy(to, data.data(), data.size());
+}
+
+// memcpy, because the library's algorithms copy std::byte one at a time (g++ 12).
+void copy_out(std::span<std::byte> out, const std::byte* from) {
+  if (!out.empty()) std::memcpy(out.data(), from, out.size());
 }
 
 // A store that a reader of the whole line must not see before the line's other
@@ -189,7 +192,7 @@ std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std
     return word;
   }
   if (validator_ == Validator::kReread) {
-    std::ranges::copy(raw.subspan(kHeaderBytes, out.size()), out.begin());
+    copy_out(out, raw.data() + kHeaderBytes);
     return word;
   }
   if (validator_ == Validator::kChecksum) {
@@ -197,7 +200,7 @@ std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std
     const std::byte* payload = raw.data() + kHeaderBytes + kChecksumBytes;
     std::memcpy(&sum, raw.data() + kHeaderBytes, sizeof sum);
     if (sum != checksum_of(word, payload, capacity_)) return std::nullopt;
-    std::ranges::copy(raw.subspan(kHeaderBytes + kChecksumBytes, out.size()), out.begin());
+    copy_out(out, payload);
     return word;
   }
   bool whole = true;

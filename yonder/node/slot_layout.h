@@ -13,7 +13,7 @@
 // being written or was never written. A reader that gets each line whole accepts
 // a copy if all bytes fit the header's version.
 //
-// *checksum*: 32 bits of XXH3 over the whole payload, seeded with the header's
+// *checksum*: 32 bits (checksum.h) over the whole payload, seeded with the header's
 // identity and version, so bytes of another object or version never fit. It
 // covers the slot's capacity, not the object's size: whoever moves or writes an
 // object need not know how much of it the program uses.

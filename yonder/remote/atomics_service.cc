@@ -30,21 +30,9 @@ struct NumberMessage {
 };
 
 // Numbers apart from those of the memory node, so that one server can have both.
-struct TryLock {
-  static constexpr rpc::MethodId kMethod{400};
-  using Request = TryLockRequest;
-  using Response = TokenMessage;
-};
-struct Unlock {
-  static constexpr rpc::MethodId kMethod{401};
-  using Request = UnlockRequest;
-  using Response = rpc::Empty;
-};
-struct Take {
-  static constexpr rpc::MethodId kMethod{402};
-  using Request = TakeRequest;
-  using Response = NumberMessage;
-};
+struct TryLock : rpc::MethodOf<400, TryLockRequest, TokenMessage> {};
+struct Unlock : rpc::MethodOf<401, UnlockRequest, rpc::Empty> {};
+struct Take : rpc::MethodOf<402, TakeRequest, NumberMessage> {};
 
 }  // namespace
 

@@ -16,11 +16,7 @@
 //
 // A method names its number and its two messages:
 //
-//   struct PutMethod {
-//     static constexpr MethodId kMethod{7};
-//     using Request = Put;
-//     using Response = Empty;
-//   };
+//   struct PutMethod : MethodOf<7, Put, Empty> {};
 //
 // A decoded request may hold views into the received bytes: they live as long as
 // the handler's call. A response is decoded into the caller's hands, after which
@@ -30,6 +26,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -60,6 +57,13 @@ struct Empty {
   static constexpr std::size_t kMaxBytes = 0;
   void encode(Writer&) const {}
   void decode(Reader&) {}
+};
+
+template <std::uint16_t kNumber, typename RequestType, typename ResponseType>
+struct MethodOf {
+  static constexpr MethodId kMethod{kNumber};
+  using Request = RequestType;
+  using Response = ResponseType;
 };
 
 template <typename M>

@@ -47,7 +47,16 @@ void Poller::take_finished() {
   for (std::size_t i = 0; i < count; ++i) answer(*batch[i]);
 }
 
+void Poller::count_answer(const Exchange& exchange) const {
+  if (exchange.status != ErrorCode::kOk) exchange.method->count_error();
+  if (exchange.started == Instant()) [[likely]]
+    return;
+  const Duration took = core_.clock->now() - exchange.started;
+  exchange.method->metrics->latency.record(static_cast<std::uint64_t>(took.count()));
+}
+
 void Poller::answer(Exchange& exchange) {
+  count_answer(exchange);
   Connection& connection = *exchange.connection;
   if (connection.closed) [[unlikely]]
     return release(exchange);

@@ -26,39 +26,45 @@ bool Poller::take_request(ServerReceive& receive, const fabric::Completion& comp
   }
   --connection->credits;
   requests_seen_.store(requests_seen_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (status == ErrorCode::kOk) status = admit(*connection, header);
+  const RegisteredMethod* method = nullptr;
+  if (status == ErrorCode::kOk) {
+    if (header.method < kMaxMethods) method = core_.methods[header.method].get();
+    if (method != nullptr) method->count_call();
+    status = admit(*connection, header, method);
+  }
   if (status != ErrorCode::kOk) [[unlikely]] {
+    if (method != nullptr) method->count_error();
     refuse(*connection, header.request_id, status);
     return false;
   }
-  return execute(*connection, header, receive, message.subspan(kRequestHeaderBytes));
+  return execute(*connection, header, *method, receive, message.subspan(kRequestHeaderBytes));
 }
 
-ErrorCode Poller::admit(const Connection& connection, const RequestHeader& header) const {
+ErrorCode Poller::admit(const Connection& connection, const RequestHeader& header,
+                        const RegisteredMethod* method) const {
   // Relaxed: a request that crosses the stop is answered either way.
   if (core_.stopping.load(std::memory_order_relaxed)) return ErrorCode::kStopping;
-  if (header.method >= kMaxMethods || core_.methods[header.method] == nullptr)
-    return ErrorCode::kUnknownMethod;
+  if (method == nullptr) return ErrorCode::kUnknownMethod;
   // A connection of tenant 0 (an installation without tenants, or a gateway) may
   // speak for any; every other only for itself.
   if (connection.tenant.value() != 0 && header.tenant != connection.tenant.value())
     return ErrorCode::kTenantDenied;
   // Relaxed: a request that crosses the change of epoch may be either.
-  if (header.epoch < core_.epoch.load(std::memory_order_relaxed) &&
-      !core_.methods[header.method]->options.any_epoch)
+  if (header.epoch < core_.epoch.load(std::memory_order_relaxed) && !method->options.any_epoch)
     return ErrorCode::kStaleEpoch;
   return header.budget_us == 0 ? ErrorCode::kDeadlineExceeded : ErrorCode::kOk;
 }
 
-bool Poller::execute(Connection& connection, const RequestHeader& header, ServerReceive& receive,
-                     std::span<const std::byte> payload) {
+bool Poller::execute(Connection& connection, const RequestHeader& header, const RegisteredMethod& method,
+                     ServerReceive& receive, std::span<const std::byte> payload) {
   Exchange* exchange = take_exchange(connection);
   if (exchange == nullptr) [[unlikely]] {
+    method.count_error();
     refuse(connection, header.request_id, ErrorCode::kOverloaded);
     return false;
   }
-  const RegisteredMethod& method = *core_.methods[header.method];
   exchange->method = &method;
+  take_time(*exchange);
   exchange->request_id = header.request_id;
   exchange->payload_limit = std::min(header.answer_limit(), core_.options.max_response);
   Context context;
@@ -78,8 +84,17 @@ bool Poller::execute(Connection& connection, const RequestHeader& header, Server
           {.context = context, .exchange = exchange, .receive = &receive, .payload = payload}))
     return true;
   release(*exchange);
+  method.count_error();
   refuse(connection, header.request_id, ErrorCode::kOverloaded);
   return false;
+}
+
+void Poller::take_time(Exchange& exchange) {
+  exchange.started = {};
+  if (--until_sample_ != 0) [[likely]]
+    return;
+  until_sample_ = MethodMetrics::kSampling;
+  if (exchange.method->metrics) exchange.started = core_.clock->now();
 }
 
 void Poller::repost(ServerReceive& receive) {

@@ -151,10 +151,26 @@ void Server::handle_raw(MethodId method, Handler handler, MethodOptions options)
       RegisteredMethod{.method = method, .options = options, .handler = std::move(handler)});
 }
 
+Result<void> Server::add_metrics() {
+  const ServerOptions& options = core_->options;
+  if (options.registry == nullptr) return {};
+  for (const auto& method : core_->methods) {
+    if (method == nullptr) continue;
+    std::string name;
+    if (options.method_name != nullptr) name = options.method_name(method->method);
+    if (name.empty()) name = std::to_string(method->method.value());
+    YONDER_TRY(metrics, MethodMetrics::create(*options.registry, name));
+    method->metrics = metrics;
+  }
+  return {};
+}
+
 // ---------------------------------------------------------------- serving
 
 Result<void> Server::start() {
-  YONDER_CHECK(!core_->serving.exchange(true), "a server is started once");
+  YONDER_CHECK(!core_->serving.load(std::memory_order_relaxed), "a server is started once");
+  YONDER_TRY_VOID(add_metrics());
+  core_->serving.store(true);
   if (core_->options.pollers == 0) return {};
   try {
     for (const auto& poller : core_->pollers) threads_.emplace_back([&p = *poller] { p.run(); });

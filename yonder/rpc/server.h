@@ -48,6 +48,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -59,6 +60,10 @@
 #include "yonder/fabric/task.h"
 #include "yonder/rpc/handler.h"
 #include "yonder/rpc/message.h"
+
+namespace yonder::telemetry {
+class Registry;
+}  // namespace yonder::telemetry
 
 namespace yonder::rpc {
 
@@ -82,6 +87,12 @@ struct ServerOptions {
   // How often a poller looks for work before it lets the queue spin and sleep.
   std::uint32_t spin_polls = 256;
   Duration spin = std::chrono::microseconds(50);  // of the completion queues
+  // Where the calls of each method are counted (yonder_rpc_…); null: nowhere. Outlives
+  // the server. Servers that share one add up.
+  telemetry::Registry* registry = nullptr;
+  // The label `method` of these counters: a few constant words, chosen by whoever knows
+  // the methods. Null, or an empty name: the number.
+  std::string_view (*method_name)(MethodId) = nullptr;
 };
 
 enum class Run : std::uint8_t { kInline, kWorker };
@@ -119,7 +130,8 @@ class Server {
   void handle_task(fabric::Scheduler& scheduler, F handler, MethodOptions options = {});
   void handle_raw(MethodId method, Handler handler, MethodOptions options = {});
 
-  // Begins to serve: starts the threads, if any.
+  // Begins to serve: starts the threads, if any. Errors of telemetry::Registry;
+  // kResourceExhausted.
   Result<void> start();
 
   // Where clients connect to.
@@ -148,6 +160,7 @@ class Server {
  private:
   explicit Server(std::unique_ptr<ServerCore> core);
 
+  Result<void> add_metrics();
   Result<void> open_pollers(fabric::Fabric& fabric);
   Result<void> listen(fabric::Fabric& fabric);
   bool drained() const;

@@ -19,10 +19,12 @@
 
 #include "yonder/base/result.h"
 #include "yonder/fabric/endpoint.h"
+#include "yonder/fabric/scheduler.h"
 #include "yonder/fabric/types.h"
 
 namespace yonder::client::internal {
 
+class BlockingFetch;
 class Fetch;
 
 // Invariant: if a fetch waits in line, reads are outstanding; the end of one starts it.
@@ -33,6 +35,7 @@ class ReadBudget {
   ReadBudget& operator=(const ReadBudget&) = delete;
 
  private:
+  friend class BlockingFetch;
   friend class Fetch;
   void push(Fetch& fetch);
   // Posts for those in line, as far as the budget goes.
@@ -112,6 +115,49 @@ class [[nodiscard]] Fetch : private fabric::Operation {
   ErrorCode status_ = ErrorCode::kOk;
   Fetch* next_ = nullptr;  // In the budget's line.
   std::coroutine_handle<> waiter_;
+};
+
+// The same for a caller that blocks: no coroutine, and no place in the line.
+class BlockingFetch : private fabric::Operation {
+ public:
+  BlockingFetch(fabric::Endpoint& endpoint, ReadBudget& budget, std::span<fabric::WorkRequest> requests,
+                Deadline deadline)
+      : Operation(&on_done), endpoint_(endpoint), budget_(budget), requests_(requests) {
+    for (fabric::WorkRequest& request : requests) {
+      request.user_data = reinterpret_cast<std::uint64_t>(static_cast<Operation*>(this));
+      request.flags = fabric::RequestFlags::kOperation;
+      request.deadline = deadline;
+    }
+  }
+  BlockingFetch(const BlockingFetch&) = delete;
+  BlockingFetch& operator=(const BlockingFetch&) = delete;
+
+  // False: a read failed, or could not be posted because of others. Nothing is
+  // outstanding any more.
+  bool run(fabric::Scheduler& scheduler) {
+    if (budget_.left_ < requests_.size()) return false;
+    const Result<std::size_t> posted = endpoint_.post(requests_);
+    if (!posted) return false;
+    outstanding_ = *posted;
+    budget_.left_ -= static_cast<std::uint32_t>(*posted);
+    scheduler.run_until([&] { return outstanding_ == 0; });
+    return is_ok_ && *posted == requests_.size();
+  }
+
+ private:
+  static void on_done(Operation& self, const fabric::Completion& completion) {
+    auto& fetch = static_cast<BlockingFetch&>(self);
+    --fetch.outstanding_;
+    ++fetch.budget_.left_;
+    if (!completion.ok()) fetch.is_ok_ = false;
+    fetch.budget_.start_waiting();
+  }
+
+  fabric::Endpoint& endpoint_;
+  ReadBudget& budget_;
+  const std::span<fabric::WorkRequest> requests_;
+  std::size_t outstanding_ = 0;
+  bool is_ok_ = true;
 };
 
 inline void ReadBudget::push(Fetch& fetch) {

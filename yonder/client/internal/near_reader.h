@@ -35,7 +35,10 @@ class NearReader {
   // Takes the windows that the endpoint can give now. Cheap; call it after a read
   // that went the long way.
   void open_windows(fabric::Endpoint& endpoint, const NodeMap& map) {
-    if (!table_.is_mapped()) table_ = endpoint.window(map.table().key).value_or(fabric::Window());
+    if (!table_.is_mapped()) {
+      table_ = endpoint.window(map.table().key).value_or(fabric::Window());
+      if (!table_.is_mapped()) return;  // Without it no superblock is of use.
+    }
     superblocks_.resize(map.superblock_count());
     superblock_count_ = superblocks_.size();
     for (std::size_t i = 0; i < superblocks_.size(); ++i) {

@@ -73,9 +73,6 @@ class NodeMap {
     const auto bytes = static_cast<std::uint32_t>(spans_.span_bytes_for(object.size()));
     return {.slot_bytes = bytes, .frame_bytes = bytes, .slots = 1};
   }
-  node::SlotLayout layout_of(node::ObjectPtr object) const {
-    return node::SlotLayout(validator(), shape_of(object).slot_bytes);
-  }
 
   // The table word of a block; nullopt: the table has no such block.
   std::optional<fabric::RemoteAddress> table_word(node::BlockId block) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 namespace yonder::client::internal {
 
@@ -12,7 +13,8 @@ using node::Validator;
 using node::protocol::ViewKind;
 using Need = OneSidedRead::Need;
 
-Need OneSidedRead::begin(Instant now) {
+Need OneSidedRead::begin() {
+  started_ = clock_.now();
   if (retries_ >= kMaxRetries) return Need::kAsk;
   followed_ = false;
   hops_ = 0;
@@ -24,26 +26,26 @@ Need OneSidedRead::begin(Instant now) {
     place_ = *known;
   } else {
     // Where the block is if it never moved.
-    place_ = {.entry = BlockEntry(map_.guess(object_, map_.shape_of(object_)), object_.size_class(), 0),
-              .seen = Instant::from_ns(now.ns() - node::kVersionWrapBound.count())};
+    place_ = {.entry = BlockEntry(map_.guess(object_, shape_), object_.size_class(), 0),
+              .seen = Instant::from_ns(started_.ns() - node::kVersionWrapBound.count())};
   }
-  return prepare(now);
+  return prepare();
 }
 
-Need OneSidedRead::begin_at(node::ObjectPtr object, Instant now) {
+Need OneSidedRead::begin_at(node::ObjectPtr object) {
   object_ = object;
   confirm_ = true;  // It was looked for because the table had changed, perhaps.
-  return ++searches_ > kMaxSearches ? Need::kAsk : begin(now);
+  return ++searches_ > kMaxSearches ? Need::kAsk : begin();
 }
 
-Need OneSidedRead::begin_again(bool refused, Instant now) {
+Need OneSidedRead::begin_again(bool refused) {
   ++retries_;
   if (refused) {
     ++refusals_;
     keys_.forget(object_.home());
     confirm_ = true;
   }
-  return begin(now);
+  return begin();
 }
 
 Duration OneSidedRead::pause() const {
@@ -57,9 +59,10 @@ void OneSidedRead::add_request(std::span<std::byte> into, fabric::RemoteAddress 
 }
 
 void OneSidedRead::add_request(const fabric::LocalPiece& into, fabric::RemoteAddress from) {
-  pieces_[request_count_] = into;
-  requests_[request_count_] = {
-      .op = fabric::Op::kRead, .local = {&pieces_[request_count_], 1}, .remote = from};
+  auto* const piece =
+      std::construct_at(reinterpret_cast<fabric::LocalPiece*>(piece_memory_.data()) + request_count_, into);
+  std::construct_at(reinterpret_cast<fabric::WorkRequest*>(request_memory_.data()) + request_count_,
+                    fabric::WorkRequest{.op = fabric::Op::kRead, .local = {piece, 1}, .remote = from});
   ++request_count_;
 }
 
@@ -86,15 +89,14 @@ void OneSidedRead::add_object_requests(fabric::RemoteAddress slot, std::uint64_t
   if (has_second_look_) add_request(std::as_writable_bytes(std::span(&header_after_, 1)), slot);
 }
 
-Need OneSidedRead::prepare(Instant now) {
+Need OneSidedRead::prepare() {
   request_count_ = 0;
   has_object_ = false;
-  const SlotShape shape = map_.shape_of(object_);
   has_key_word_ = lacks_key();
   // A word that is used as it is must be young, unless the copy proves all by itself. A new
   // key comes with the class that its block has: the target would refuse what is beyond it.
-  has_table_word_ =
-      !followed_ && (confirm_ || has_key_word_ || (!map_.is_self_proving() && now - place_.seen > kFresh));
+  has_table_word_ = !followed_ && (confirm_ || has_key_word_ ||
+                                   (!map_.is_self_proving() && started_ - place_.seen > kFresh));
   confirm_ = false;
   if (has_table_word_) {
     const auto word = map_.table_word(object_.home());
@@ -105,22 +107,21 @@ Need OneSidedRead::prepare(Instant now) {
     const auto word = map_.view_key_word(object_.home());
     if (!word) return Need::kElsewhere;
     add_request(std::as_writable_bytes(std::span(&key_word_, 1)), *word);
-  } else if (slot_ < shape.slots) {
-    const std::uint64_t offset = std::uint64_t{slot_} * shape.slot_bytes;
+  } else if (slot_ < shape_.slots) {
+    const std::uint64_t offset = std::uint64_t{slot_} * shape_.slot_bytes;
     const auto phase = static_cast<std::uint32_t>(offset % node::kLineBytes);
-    const std::uint64_t bytes = map_.layout_of(object_).raw_bytes(out_.size(), phase);
+    const std::uint64_t bytes = layout().raw_bytes(out_.size(), phase);
     if (const auto slot = in_block(offset, bytes)) add_object_requests(*slot, bytes);
   }
-  started_ = now;
   if (has_object_ || has_table_word_) return Need::kFetch;
   // Nothing to fetch: the slot is none of its class, or lies where we know nothing.
-  if (slot_ >= shape.slots) return Need::kElsewhere;
+  if (slot_ >= shape_.slots) return Need::kElsewhere;
   // A guess may name a frame that never was.
   const bool known = map_.knows(place_.entry.frame());
-  return known || !is_confirmed(now) ? look_again(true, now) : Need::kUnknown;
+  return known || !is_confirmed(started_) ? look_again(true) : Need::kUnknown;
 }
 
-Need OneSidedRead::look_again(bool confirm, Instant now) {
+Need OneSidedRead::look_again(bool confirm) {
   ++retries_;
   if (confirm) {
     followed_ = false;
@@ -128,28 +129,29 @@ Need OneSidedRead::look_again(bool confirm, Instant now) {
     slot_ = object_.slot();
     confirm_ = true;
   }
-  return prepare(now);
+  started_ = clock_.now();
+  return prepare();
 }
 
-Need OneSidedRead::judge(Instant now) {
+Need OneSidedRead::judge() {
   if (has_table_word_) {
     Need need = Need::kDone;
-    if (!take_table_word(now, need)) return need;
+    if (!take_table_word(need)) return need;
   }
   if (has_key_word_) {
     if (key_word_ == 0) return Need::kElsewhere;  // No such block: the node will say so.
     keys_.put(object_.home(), {key_word_});
-    return look_again(false, now);
+    return look_again(false);
   }
   if (!has_object_) {
-    if (slot_ >= map_.shape_of(object_).slots) return Need::kElsewhere;
-    return map_.knows(place_.entry.frame()) ? look_again(false, now) : Need::kUnknown;
+    if (slot_ >= shape_.slots) return Need::kElsewhere;
+    return map_.knows(place_.entry.frame()) ? look_again(false) : Need::kUnknown;
   }
-  return judge_copy(now);
+  return judge_copy();
 }
 
 // False: what was fetched of the object is not worth looking at; `need` says what next.
-bool OneSidedRead::take_table_word(Instant now, Need& need) {
+bool OneSidedRead::take_table_word(Need& need) {
   const BlockEntry entry(table_word_);
   if (!entry.valid() || entry.size_class() != object_.size_class()) {
     place_.seen = started_;
@@ -160,11 +162,11 @@ bool OneSidedRead::take_table_word(Instant now, Need& need) {
   place_ = {.entry = entry, .seen = started_};
   translations_.put(object_.home(), place_);
   if (same) return true;
-  need = map_.knows(entry.frame()) ? look_again(false, now) : Need::kUnknown;
+  need = map_.knows(entry.frame()) ? look_again(false) : Need::kUnknown;
   return false;
 }
 
-Need OneSidedRead::judge_copy(Instant now) {
+Need OneSidedRead::judge_copy() {
   HeaderWord word(header_before_);
   if (map_.validator() != Validator::kReread) {
     std::uint64_t bits = 0;
@@ -172,36 +174,39 @@ Need OneSidedRead::judge_copy(Instant now) {
     word = HeaderWord(bits);
   }
   if (!word.names(object_.home(), object_.id())) {
-    if (word.is_moved() && is_confirmed(now)) return follow(word, now);
+    if (word.is_moved() && is_confirmed(clock_.now())) return follow(word);
     // A word that was true a moment ago is good enough to accept an object by, but
     // not to give one up.
-    return has_table_word_ ? Need::kElsewhere : look_again(true, now);
+    return has_table_word_ ? Need::kElsewhere : look_again(true);
   }
   if (word.state() == SlotState::kWriting) {
     ++retries_;
     return Need::kPause;
   }
-  if (is_proven(word, now)) return accept(word);
+  if (is_proven(word)) return accept(word);
   // Torn, or too slow, or not of the class that the pointer says: the table knows.
-  if (!has_table_word_) return look_again(true, now);
+  if (!has_table_word_) return look_again(true);
   ++retries_;
   return Need::kPause;
 }
 
-bool OneSidedRead::is_proven(HeaderWord word, Instant now) {
-  const bool in_time = is_confirmed(now) && now - started_ < node::kVersionWrapBound;
+bool OneSidedRead::is_in_time() const {
+  const Instant now = clock_.now();
+  return is_confirmed(now) && now - started_ < node::kVersionWrapBound;
+}
+
+bool OneSidedRead::is_proven(HeaderWord word) {
   if (word.is_blank()) {
     // The word is the proof, and nothing but its place vouches for it: S1.
     std::ranges::fill(out_, std::byte{0});
-    return in_time;
+    return is_in_time();
   }
-  if (has_second_look_ && !(in_time && proves_copy(word, HeaderWord(header_after_)))) return false;
+  if (has_second_look_ && !(proves_copy(word, HeaderWord(header_after_)) && is_in_time())) return false;
   if (map_.validator() == Validator::kReread) return true;
-  const std::uint64_t offset = std::uint64_t{slot_} * map_.shape_of(object_).slot_bytes;
+  const std::uint64_t offset = std::uint64_t{slot_} * shape_.slot_bytes;
   const auto phase = static_cast<std::uint32_t>(offset % node::kLineBytes);
-  const auto decoded = map_.layout_of(object_).decode(raw_.bytes(), phase, out_);
-  if (!decoded) return false;
-  return map_.is_self_proving() || in_time;
+  if (!layout().decode(raw_.bytes(), phase, out_)) return false;
+  return map_.is_self_proving() || is_in_time();
 }
 
 Need OneSidedRead::accept(HeaderWord word) {
@@ -211,12 +216,12 @@ Need OneSidedRead::accept(HeaderWord word) {
 }
 
 // The block is on its way to another frame, and the object is there already.
-Need OneSidedRead::follow(HeaderWord moved, Instant now) {
-  if (++hops_ > kMaxHops || moved.slot() >= map_.shape_of(object_).slots) return look_again(true, now);
+Need OneSidedRead::follow(HeaderWord moved) {
+  if (++hops_ > kMaxHops || moved.slot() >= shape_.slots) return look_again(true);
   followed_ = true;
   place_.entry = BlockEntry(moved.frame(), object_.size_class(), 0);
   slot_ = moved.slot();
-  return map_.knows(moved.frame()) ? look_again(false, now) : Need::kUnknown;
+  return map_.knows(moved.frame()) ? look_again(false) : Need::kUnknown;
 }
 
 }  // namespace yonder::client::internal

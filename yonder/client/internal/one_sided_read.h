@@ -46,7 +46,10 @@
 // What does not fit is not an answer but a reason to look again. That an object
 // does not exist is never concluded here: the node says so.
 //
-// Concurrency: the session's thread. Lifetime: borrows map, translations, pointer
+// The clock is read once per fetch where the copy proves itself, and twice elsewhere: an
+// emulated or a fast NIC answers in the time of some dozens of such looks.
+//
+// Concurrency: the session's thread. Lifetime: borrows map, clock, translations, pointer
 // and output; while a fetch is under way the machine must stay where it is.
 
 #include <array>
@@ -72,23 +75,34 @@ class OneSidedRead {
   enum class Need : std::uint8_t { kFetch, kPause, kUnknown, kElsewhere, kAsk, kDone };
 
   // Requires that map.check() accepts pointer and size.
-  OneSidedRead(const NodeMap& map, Translations& translations, ViewKeys& keys, ScratchPool& scratch,
-               node::ObjectPtr object, std::span<std::byte> out)
-      : map_(map), translations_(translations), keys_(keys), scratch_(scratch), object_(object), out_(out) {}
+  OneSidedRead(const NodeMap& map, const Clock& clock, Translations& translations, ViewKeys& keys,
+               ScratchPool& scratch, node::ObjectPtr object, std::span<std::byte> out)
+      : map_(map),
+        clock_(clock),
+        translations_(translations),
+        keys_(keys),
+        scratch_(scratch),
+        shape_(map.shape_of(object)),
+        object_(object),
+        out_(out) {}
   OneSidedRead(const OneSidedRead&) = delete;
   OneSidedRead& operator=(const OneSidedRead&) = delete;
 
   // Prepares the next fetch: the first one, and one after kPause or kUnknown.
-  Need begin(Instant now);
+  Need begin();
   // The same for another hint, after kElsewhere.
-  Need begin_at(node::ObjectPtr object, Instant now);
+  Need begin_at(node::ObjectPtr object);
   // The same after a fetch that failed. `refused`: the target did not accept a key.
-  Need begin_again(bool refused, Instant now);
+  Need begin_again(bool refused);
   // Looks at what was fetched.
-  Need judge(Instant now);
+  Need judge();
 
   // kFetch: what to read. Valid until the next call.
-  std::span<fabric::WorkRequest> requests() { return {requests_.data(), request_count_}; }
+  std::span<fabric::WorkRequest> requests() {
+    return {reinterpret_cast<fabric::WorkRequest*>(request_memory_.data()), request_count_};
+  }
+  // When the last fetch was prepared, or found to be impossible.
+  Instant started() const { return started_; }
   // kDone.
   node::ObjectVersion version() const { return version_; }
   // The pointer, with the slot where the object was found.
@@ -115,9 +129,8 @@ class OneSidedRead {
   // whose objects have left is not switched.
   static constexpr std::uint32_t kMaxSearches = 4;
 
-  Need prepare(Instant now);
-  Need look_again(bool confirm, Instant now);
-  bool choose_place(Instant now);
+  Need prepare();
+  Need look_again(bool confirm);
   // Looks for the object in its block's view.
   bool is_in_view() const {
     return map_.has_views() && !followed_ && object_.size_class() != node::kSpanClass;
@@ -127,20 +140,26 @@ class OneSidedRead {
   }
   // Bytes of the block, where they are looked for; nullopt: unknown.
   std::optional<fabric::RemoteAddress> in_block(std::uint64_t offset, std::uint64_t length) const;
+  node::SlotLayout layout() const { return node::SlotLayout(map_.validator(), shape_.slot_bytes); }
   void add_request(std::span<std::byte> into, fabric::RemoteAddress from);
   void add_request(const fabric::LocalPiece& into, fabric::RemoteAddress from);
   void add_object_requests(fabric::RemoteAddress slot, std::uint64_t raw_bytes);
-  bool take_table_word(Instant now, Need& need);
-  Need judge_copy(Instant now);
+  bool take_table_word(Need& need);
+  Need judge_copy();
   Need accept(node::HeaderWord word);
-  bool is_proven(node::HeaderWord word, Instant now);
-  Need follow(node::HeaderWord moved, Instant now);
+  bool is_proven(node::HeaderWord word);
+  Need follow(node::HeaderWord moved);
   bool is_confirmed(Instant now) const { return now - place_.seen < node::kVersionWrapBound; }
 
+  // The fetch ended in time for what was fetched to be believed without a checksum.
+  bool is_in_time() const;
+
   const NodeMap& map_;
+  const Clock& clock_;
   Translations& translations_;
   ViewKeys& keys_;
   ScratchPool& scratch_;
+  const SlotShape shape_;  // Of the object's class, which no correction changes.
   node::ObjectPtr object_;
   const std::span<std::byte> out_;
 
@@ -165,8 +184,12 @@ class OneSidedRead {
   std::uint64_t header_after_ = 0;
   Scratch raw_;
   std::uint32_t request_count_ = 0;
-  std::array<fabric::LocalPiece, 4> pieces_;
-  std::array<fabric::WorkRequest, 4> requests_;
+  // Not initialised: most reads need one of them, and clearing four would cost as much as
+  // all else that is done before the fetch.
+  static constexpr std::size_t kMaxRequests = 4;
+  alignas(fabric::LocalPiece) std::array<std::byte, kMaxRequests * sizeof(fabric::LocalPiece)> piece_memory_;
+  alignas(
+      fabric::WorkRequest) std::array<std::byte, kMaxRequests * sizeof(fabric::WorkRequest)> request_memory_;
 
   node::ObjectVersion version_;
 };

@@ -54,6 +54,8 @@ class SessionCore {
   bool is_near() const { return near_.is_open(); }
   Task<Result<ObjectVersion>> direct_read(ObjectPtr& object, std::span<std::byte> out, Deadline deadline,
                                           bool scan_first);
+  // The same without a coroutine, as long as nothing but fetches is needed.
+  Result<ObjectVersion> direct_read_blocking(ObjectPtr& object, std::span<std::byte> out, Deadline deadline);
   Task<void> direct_read_many(std::span<ReadItem> items, Deadline deadline);
   Task<void> scan_read_many(std::span<ReadItem> items, Deadline deadline);
 
@@ -95,6 +97,8 @@ class SessionCore {
   static constexpr std::uint32_t kNearReadsPerPoll = 256;
   // Refused keys of one read, after which the node's memory is another.
   static constexpr std::uint32_t kMaxRefusals = 2;
+  // Fetches of one read without a coroutine: the guess, and the place that the table names.
+  static constexpr int kBlockingRounds = 2;
   // The longest fetch of one read.
   static constexpr std::uint32_t kMinDepth = 4;
   // What stands in front of an object's bytes in a message, at most.

@@ -187,6 +187,27 @@ void ClassPool::trim() {
   retire_all(std::move(surplus));
 }
 
+bool ClassPool::offer(Frame& frame) {
+  {
+    SpinGuard lock(frame.lock);
+    if (frame.state != FrameState::kFull || frame.free_count == 0) return false;
+    frame.state = FrameState::kAvailable;
+  }
+  list(frame, available_);
+  return true;
+}
+
+std::size_t ClassPool::offer_leftovers() {
+  constexpr std::size_t kFramesPerHold = 256;
+  std::size_t offered = 0;
+  for (std::size_t from = 0;; from += kFramesPerHold) {
+    sync::LockGuard lock(mutex_);
+    if (from >= frames_.size()) return offered;
+    const std::size_t end = std::min(frames_.size(), from + kFramesPerHold);
+    for (std::size_t i = from; i < end; ++i) offered += offer(*frames_[i]) ? 1 : 0;
+  }
+}
+
 FramePtr ClassPool::forget(Frame& frame) {
   Frame* last = frames_.back();
   frames_[frame.position] = last;

@@ -45,6 +45,9 @@ class ClassPool {
   void abandon(Bin& bin);
   // Takes back what threads keep, and retires all empty frames.
   void trim();
+  // At the limit every slot counts: offers the frames that have too few free ones to be
+  // offered otherwise. Returns how many. A few hundred frames per hold of the mutex.
+  std::size_t offer_leftovers();
 
   // A frame that was rebuilt from memory that somebody left; before the heap is used.
   void adopt(Frame& frame);
@@ -78,6 +81,7 @@ class ClassPool {
   void drop(Frame& frame) YONDER_REQUIRES(mutex_);
   // Lists a frame of which slots were freed. Returns it if it is empty and not kept.
   FramePtr relist(Frame& frame) YONDER_REQUIRES(mutex_);
+  bool offer(Frame& frame) YONDER_REQUIRES(mutex_);
   static void list(Frame& frame, std::vector<Frame*>& list);
   static void unlist(Frame& frame, std::vector<Frame*>& list);
   // Without the mutex; nulls are skipped.

@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x4544'4f4e'5244'4e59;  // "YNDRNODE" in memory.
 // Grows whenever memory that an older version left would be misread: another record,
 // header word, table word, slot layout or journal, or other pointers in programs.
-constexpr std::uint32_t kFormat = 2;
+constexpr std::uint32_t kFormat = 3;
 
 // As it lies in the file. Only this machine reads it, so its byte order will do.
 struct Head {

@@ -82,6 +82,8 @@ Result<rpc::ServerOptions> Port::server_options() const {
       options_.max_data + head, static_cast<std::uint32_t>(NodeDescription::kMaxBytes)));
   server.max_connections = options_.max_connections;
   server.stop_timeout = options_.stop_timeout;
+  server.registry = options_.registry;
+  server.method_name = &protocol::method_name;
   return server;
 }
 

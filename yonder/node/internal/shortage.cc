@@ -33,6 +33,11 @@ void Shortage::step(const SliceLimits& limits) {
     try_calls();  // Somebody may have freed what they need, and threads still keep it.
     if (size() == 0) return;
     begin_round();
+    try_calls();
+    if (size() == 0) {
+      in_round_ = false;
+      return;
+    }
   }
   const Progress progress = look_for_memory(limits);
   try_calls();
@@ -50,8 +55,10 @@ void Shortage::begin_round() {
   active_before_ = heap_.frames().active_bytes();
   patience_ = Deadline::after(clock_, kPatience);
   rounds_begun_.fetch_add(1, std::memory_order_relaxed);
-  // What threads keep, and frames that are empty or retired.
+  // What threads keep, and frames that are empty or retired; and single slots, before
+  // compaction takes their frames.
   heap_.reclaim();
+  heap_.offer_leftovers();
 }
 
 // As Compactor::relieve(), a slice at a time.
@@ -83,6 +90,7 @@ Shortage::Progress Shortage::look_for_memory(const SliceLimits& limits) {
 Shortage::Progress Shortage::end_round() {
   // Retired frames count as used until slow readers have left them.
   const bool is_all_back = heap_.reclaim();
+  heap_.offer_leftovers();  // Compaction lists none of its frames that is nearly full.
   if (heap_.frames().active_bytes() < active_before_) gained_ = true;
   if (!gained_ && !is_all_back && !patience_.passed(clock_.now())) return Progress::kMore;
   if (!gained_ && options_.on_shortage) gained_ = options_.on_shortage();

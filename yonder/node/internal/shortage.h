@@ -4,8 +4,8 @@
 // A handler that finds the node at its limit must not compact before it answers: it runs
 // on a poller, and everybody else of that poller would wait as long. So it parks its call
 // here and returns. The housekeeper takes it from there: it looks for memory step by step
-// (a *round*: what is free but kept, then runs of compaction class by class, one slice at
-// a time, then on_shortage), tries the calls again after each step, and answers them.
+// (a *round*: what is free but kept, single slots of full frames, then runs of compaction class by class, one
+// slice at a time, then on_shortage), tries the calls again after each step, and answers them.
 //
 //   a call ends when …                                         with
 //   an attempt succeeds                                        its answer

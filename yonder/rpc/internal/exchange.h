@@ -47,6 +47,7 @@ class Exchange : public fabric::Operation {
   std::uint32_t payload_limit = 0;
   std::uint32_t payload_bytes = 0;
   ErrorCode status = ErrorCode::kOk;
+  Instant started;           // Of a request whose time is taken; else the default.
   fabric::LocalPiece piece;  // What the posted WorkRequest points to.
 };
 

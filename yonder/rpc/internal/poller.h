@@ -80,9 +80,12 @@ class alignas(sync::kNoSharingBytes) Poller {
   // Requests (poller_requests.cc).
   static Poller& polling_now(ServerCore& core);
   bool take_request(ServerReceive& receive, const fabric::Completion& completion);
-  ErrorCode admit(const Connection& connection, const RequestHeader& header) const;
-  bool execute(Connection& connection, const RequestHeader& header, ServerReceive& receive,
-               std::span<const std::byte> payload);
+  ErrorCode admit(const Connection& connection, const RequestHeader& header,
+                  const RegisteredMethod* method) const;
+  void take_time(Exchange& exchange);
+  void count_answer(const Exchange& exchange) const;
+  bool execute(Connection& connection, const RequestHeader& header, const RegisteredMethod& method,
+               ServerReceive& receive, std::span<const std::byte> payload);
   void repost(ServerReceive& receive);
   void post_spent_receives();
 
@@ -136,6 +139,8 @@ class alignas(sync::kNoSharingBytes) Poller {
   Signal short_answer_sent_;
   Signal goodbye_sent_;
   std::uint32_t goodbyes_under_way_ = 0;
+
+  std::uint32_t until_sample_ = 1;  // Requests until the time of one is taken.
 
   // Written here, read by others.
   std::atomic<std::uint32_t> exchanges_used_ = 0;

@@ -8,11 +8,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "yonder/base/id.h"
 #include "yonder/fabric/fabric.h"
 #include "yonder/rpc/handler.h"
+#include "yonder/rpc/internal/method_metrics.h"
 #include "yonder/rpc/internal/receive_pool.h"
 #include "yonder/rpc/internal/work_queue.h"
 #include "yonder/rpc/server.h"
@@ -24,6 +26,14 @@ struct RegisteredMethod {
   MethodId method{0};
   MethodOptions options;
   Handler handler;
+  std::optional<MethodMetrics> metrics;  // Set by start(), if the server has a registry.
+
+  void count_call() const {
+    if (metrics) metrics->calls.add();
+  }
+  void count_error() const {
+    if (metrics) metrics->errors.add();
+  }
 };
 
 // Calls the handler; what it throws ends here and becomes kHandlerFailed.
