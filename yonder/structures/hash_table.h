@@ -45,15 +45,19 @@
 // *Consolidation*: changes of one bucket that arrive at a front end while another change of
 // that bucket is under way wait for it and then leave as one image, in order. Each is
 // acknowledged when its image is published; changes that leave together share the earliest of
-// their deadlines. Images of buckets that were changed here are kept, so that the next change
-// needs no read before it.
+// their deadlines. Images of buckets that were changed here are kept. While they mostly prove
+// to be the latest, the next change builds on them unseen (the swap tells if that was wrong);
+// where several front ends change the same buckets it looks at the word first, which costs
+// less than a swap that fails.
 //
-// *Write-back* (off unless it is asked for; the paper's burst buffer): puts into buckets that
-// are changed here often return at once, with version 0, and leave when there are `together`
-// of them in a bucket or the time given has passed. This front end sees its own pending puts;
-// others see them that much later, and never if this front end dies before. A put that fails
-// after it was acknowledged is said by the next flush(). At most kMaxPending puts are held;
-// a further one waits. Call flush() before the table goes (checked).
+// *Write-back* (off unless it is asked for; the paper's burst buffer): puts into hot buckets
+// return at once, with version 0, and leave when there are `together` of them in a bucket or
+// the time given has passed; then they wait for their turn, because a front end lets a few
+// buckets leave at a time. Hot are the `kept_images` buckets that were changed here last. This
+// front end sees its own pending puts, and what it does to a key follows what it did before,
+// held back or not; others see them that much later, and never if this front end dies before. A
+// put that fails after it was acknowledged is said by the next flush(). At most kMaxPending
+// puts are held; a further one waits. Call flush() before the table goes (checked).
 //
 // Concurrency: the port's thread; its coroutines may use a table at once. Any number of
 // tables on one memory, in any processes.
@@ -102,7 +106,7 @@ struct FrontEndOptions {
   // `together` of them in a bucket, and at most for so long: see Write-back.
   std::uint32_t together = 16;
   Duration write_back{};
-  // Images of buckets changed here that are kept.
+  // Of the buckets changed here last: they are the hot ones.
   std::uint32_t kept_images = 4096;
 };
 

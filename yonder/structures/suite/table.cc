@@ -188,42 +188,6 @@ TEST_P(TableSuite, ChangesOfOneBucketLeaveTogether) {
   EXPECT_EQ(find(*table, "hot"), std::to_string(kChanges - 1)) << "in order";
 }
 
-TEST_P(TableSuite, HotPutsAreHeldBackSeenHereAndFlushed) {
-  make();
-  remote::suite::Client& client = connect();
-  const auto table = open(client, {.together = 1000, .write_back = seconds(100)});
-  const auto other = open();
-  TableVersion last = 1;
-  int puts = 0;
-  for (; puts < 20 && last != 0; ++puts) {
-    const auto put = table->put(bytes_of("hot"), bytes_of(std::to_string(puts)));
-    ASSERT_TRUE(put) << put.error();
-    last = *put;
-  }
-  ASSERT_EQ(last, 0u) << "a bucket that is changed often is hot";
-  EXPECT_EQ(find(*table, "hot"), std::to_string(puts - 1)) << "its own, pending";
-  EXPECT_EQ(find(*other, "hot"), std::to_string(puts - 2)) << "not there yet";
-  for (int i = 0; i < 40; ++i) {  // Of all buckets, that of the hot key among them.
-    EXPECT_EQ(table->erase(bytes_of(std::to_string(i))).error(), ErrorCode::kNotFound) << "others go on";
-  }
-  ASSERT_TRUE(table->flush());
-  EXPECT_EQ(find(*other, "hot"), std::to_string(puts - 1));
-  EXPECT_EQ(find(*table, "hot"), std::to_string(puts - 1));
-  ASSERT_TRUE(table->flush()) << "nothing to do";
-}
-
-TEST_P(TableSuite, AHeldPutThatFailsIsSaidByFlush) {
-  make();
-  remote::suite::Client& client = connect();
-  const auto table = open(client, {.together = 1000, .write_back = seconds(100)});
-  TableVersion last = 1;
-  for (int i = 0; i < 20 && last != 0; ++i) last = table->put(bytes_of("hot"), bytes_of("x")).value();
-  ASSERT_EQ(last, 0u);
-  client.endpoint().close();
-  EXPECT_FALSE(table->flush());
-  EXPECT_TRUE(table->flush()) << "said once";
-}
-
 TEST_P(TableSuite, RefusesWhatCannotBe) {
   const remote::Port port = connect().port();
   EXPECT_EQ(HashTable::create(port, token(), {.log2_buckets = 3}).error(), ErrorCode::kInvalidArgument);
