@@ -24,7 +24,6 @@
 #include "yonder/os/mapping.h"
 #include "yonder/remote/lock.h"
 #include "yonder/structures/hash_table.h"
-#include "yonder/structures/internal/log_layout.h"
 #include "yonder/structures/log.h"
 #include "yonder/testing/pattern.h"
 
@@ -73,7 +72,8 @@ int append_records(const Worker& worker) {
   return 0;
 }
 
-// Dies between the two steps of an append, which a kill from outside seldom meets.
+// Dies between the two steps of an append, which a kill from outside seldom meets. (The
+// first step adds to the log's tail, a word of the layout that log.h shows.)
 int reserve_and_die(const Worker& worker) {
   const fabric::RegionToken token = worker.extent(kLogExtent);
   const auto log = structures::Log::open(worker.fabric, worker.port(), token);
