@@ -63,7 +63,7 @@ Result<void> count_all(const std::string& address) {
       begin = end + 1;
     }
   }
-  return {};
+  return table->close();  // Its free space is for the others.
 }
 
 Result<void> show(HashTable& table) {

@@ -122,7 +122,8 @@ int change_keys(const Worker& worker) {
     promise.acknowledged = promise.attempted.load();
     ++worker.promises.operations;
   }
-  return 0;
+  const auto closed = (*table)->close();
+  return closed ? 0 : complain("close", closed.error());
 }
 
 // Counts under the lock. The published numbers form one sequence, whoever dies (F1-F3).

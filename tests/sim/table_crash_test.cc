@@ -170,6 +170,18 @@ TEST(TableCrash, InTheMiddleOfGrowth) {
   });
 }
 
+TEST(TableCrash, WhileItTakesAndGivesBackSpace) {
+  const auto job = [](Scene& scene) -> Task<bool> {
+    for (const char* value : {"1", "2", "3"}) {
+      if (!co_await scene.put("5", value)) co_return false;
+      const Result<void> closed = co_await scene.victim->async_close();
+      if (!closed) co_return false;
+    }
+    co_return true;
+  };
+  die_at_every_moment(job, {.chunk_bytes = 4096});
+}
+
 TEST(TableCrash, WhileHeldPutsOfHotBucketsLeave) {
   const auto job = [](Scene& scene) -> Task<bool> {
     for (const char* value : {"1", "2", "3"}) {

@@ -78,9 +78,12 @@ class Chaos {
     if (host == 1) {
       EXPECT_TRUE(HashTable::create(port, lender_.token(), {.log2_buckets = 4, .hash_seed = random_() | 1}));
     }
-    const structures::FrontEndOptions options{.chunk_bytes = 4096,
-                                              .consolidate = random_.chance(0.7),
-                                              .kept_images = static_cast<std::uint32_t>(random_.below(20))};
+    // Of those that give space back all the time, others take it while they die.
+    const structures::FrontEndOptions options{
+        .chunk_bytes = 4096,
+        .max_free_bytes = random_.chance(0.5) ? random_.below(4096) : 1 << 20,
+        .consolidate = random_.chance(0.7),
+        .kept_images = static_cast<std::uint32_t>(random_.below(20))};
     tables_.push_back(HashTable::open(lender_.fabric(host), port, lender_.token(), options).value());
   }
 
@@ -91,6 +94,8 @@ class Chaos {
       const std::uint64_t key = random_.chance(0.5) ? random_.below(3) : random_.below(kKeys);
       if (dice < 3) {
         (void)co_await table.async_grow();
+      } else if (dice < 6) {
+        (void)co_await table.async_close();  // And goes on.
       } else if (dice < 55) {
         co_await change(table, static_cast<KeyCall>(random_.below(4)), key);
       } else if (dice < 90) {

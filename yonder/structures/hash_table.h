@@ -26,10 +26,10 @@
 //   T1  Every change of a bucket is one compare-and-swap of its word, so all operations on
 //       a key are linearizable: changes at the swap, finds at the moment the word is read.
 //   T2  Nobody holds a lock. A front end that dies anywhere leaves at most space that is
-//       not used again: an image it had not published, and what it had freed.
+//       not used again: an image it had not published, and what it had free (T6).
 //   T3  Space of an image that was replaced belongs to the front end that replaced it, and
-//       is written again by that one only. Who still reads the old image notices by its
-//       checksum, and begins again.
+//       is written again by that one only, or by whom it was given to. Who still reads the old
+//       image notices by its checksum, and begins again.
 //   T4  A word is never the same twice, nor does an image fit any word but its own: both
 //       have a tag that counts how often their place was written to, published or not. (It
 //       has 21 bits: a front end that is stopped between two of its steps while a place is
@@ -41,6 +41,12 @@
 //       a new one changed meanwhile, one of its swaps fails and it begins again. Old arrays
 //       are never used for anything else, so a front end that knows an old one only, and
 //       sleeps for years, is told "moved".
+//
+//   T6  Free space of a front end goes back to all when it closes, and when it is more than
+//       max_free_bytes: on a stack whose top is changed by compare-and-swap and never the same
+//       twice. So what a dead front end takes along is at most that, and its chunk. (Arrays
+//       that a table has outgrown are not used again: T5. They are smaller than the present
+//       one, together.)
 //
 // *Consolidation*: changes of one bucket that arrive at a front end while another change of
 // that bucket is under way wait for it and then leave as one image, in order. Each is
@@ -100,6 +106,8 @@ struct TableOptions {
 struct FrontEndOptions {
   // Space is reserved in pieces of so many bytes.
   std::uint32_t chunk_bytes = 64 * 1024;
+  // Of space that it freed and could use again; half of it goes back to all beyond that.
+  std::uint64_t max_free_bytes = 256 * 1024;
   // Off: every change leaves alone, and no image is kept. For comparison.
   bool consolidate = true;
   // Above 0: puts of hot buckets are acknowledged at once and held back, until there are
@@ -204,6 +212,11 @@ class HashTable {
   // that could not, since the last flush().
   Task<Result<void>> async_flush(Deadline deadline = {});
   Result<void> flush(Deadline deadline = {});
+
+  // Before the table goes: flush(), and space that was reserved and is not used goes back to
+  // all. Without it that is lost (T6). What comes after it reserves space again.
+  Task<Result<void>> async_close(Deadline deadline = {});
+  Result<void> close(Deadline deadline = {});
 
   // The entries of some more buckets. An entry that is there all the while is given exactly
   // once, one that is not at most once.

@@ -11,6 +11,8 @@ using remote::Chain;
 
 namespace {
 
+// Of space that others gave back, looked through before more is reserved.
+constexpr int kMaxMagazines = 4;
 constexpr Duration kBufferPause = std::chrono::microseconds(2);
 // Entries made or erased before the count in the table is told.
 constexpr std::int64_t kReport = 32;
@@ -144,6 +146,7 @@ Task<Result<bool>> TableCore::try_apply(std::span<Change* const> changes, Bucket
   ++stats_.swaps;
   for (const Change* change : changes) stats_.changes += change->result.has_value() ? 1 : 0;
   co_await count_entries(more, deadline);
+  co_await give_excess(deadline);
   co_return true;
 }
 
@@ -158,15 +161,21 @@ Task<Result<remote::PooledBuffer>> TableCore::take_buffer(Deadline deadline) {
 }
 
 Task<Result<Place>> TableCore::take_space(std::uint32_t image_class, bool shrinks, Deadline deadline) {
-  for (;;) {
+  bool is_full = false;
+  for (int looked = 0;; ++looked) {
     if (const auto place = space_.try_take(image_class, shrinks)) co_return *place;
+    // What others gave back first. It may be all too small, so new space comes after a few.
+    if (looked < kMaxMagazines || is_full) {
+      const auto taken = co_await take_given(deadline);
+      if (!taken) co_return std::unexpected(taken.error());
+      if (*taken) continue;
+      if (is_full) co_return fail(ErrorCode::kOutOfMemory, "hash table: its memory is used up", shape_.bytes);
+    }
     const std::uint64_t bytes = std::max<std::uint64_t>(options_.chunk_bytes, kImageBytes[image_class]);
     const auto begin = co_await port_.async_fetch_add(at(TableShape::kSpaceOffset), bytes, deadline);
     if (!begin) co_return std::unexpected(begin.error());
-    if (*begin > shape_.bytes || bytes > shape_.bytes - *begin) {
-      co_return fail(ErrorCode::kOutOfMemory, "hash table: its memory is used up", shape_.bytes);
-    }
-    space_.add_chunk(*begin, *begin + bytes);
+    is_full = *begin > shape_.bytes || bytes > shape_.bytes - *begin;
+    if (!is_full) space_.add_chunk(*begin, *begin + bytes);
   }
 }
 

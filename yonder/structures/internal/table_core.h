@@ -1,9 +1,9 @@
 #pragma once
 // TableCore: one front end of a hash table (hash_table.h).
 //
-// Four files: table_core.cc (what the front end knows, and finding), table_lanes.cc (which
+// Five files: table_core.cc (what the front end knows, and finding), table_lanes.cc (which
 // changes leave together, and when), table_changes.cc (changing a bucket), table_growth.cc
-// (splitting buckets).
+// (splitting buckets), table_giving.cc (space for the others).
 //
 // Concurrency and lifetime: hash_table.h.
 
@@ -84,6 +84,7 @@ class TableCore {
   // Waits for its turn, and leaves alone or with others.
   Task<Result<TableVersion>> change(Change change);
   Task<Result<void>> flush(Deadline deadline);
+  Task<Result<void>> close(Deadline deadline);
   Task<Result<std::uint64_t>> size(Deadline deadline);
   Task<Result<void>> grow(Deadline deadline);
 
@@ -214,6 +215,13 @@ class TableCore {
   void keep(const Bucket& bucket, std::span<const std::byte> bytes);
   void forget(std::uint64_t name);
   Task<void> count_entries(std::int64_t more, Deadline deadline);
+
+  // ---- table_giving.cc
+  Task<Result<void>> give_back(std::vector<Place> places, Deadline deadline);
+  // Takes a magazine's worth of what others gave back; false: there is none to be had.
+  Task<Result<bool>> take_given(Deadline deadline);
+  // What is more than a front end should keep to itself.
+  Task<void> give_excess(Deadline deadline);
 
   // ---- table_growth.cc
   Task<Result<void>> begin_growth(Deadline deadline);

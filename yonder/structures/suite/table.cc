@@ -168,6 +168,36 @@ TEST_P(TableSuite, AFullTableRefusesAndGoesOnReading) {
   EXPECT_TRUE(used_again);
 }
 
+TEST_P(TableSuite, SpaceOfFrontEndsThatCloseIsUsedAgain) {
+  make();
+  remote::suite::Client& client = connect();
+  // Each reserves 64 KiB, and there is not a tenth of what all of them take together.
+  const std::uint64_t front_ends = 10 * token().length / (64 * 1024);
+  for (std::uint64_t i = 0; i < front_ends; ++i) {
+    const auto table = open(client, {.chunk_bytes = 64 * 1024});
+    const auto put = table->put(bytes_of("key"), bytes_of(std::to_string(i)));
+    ASSERT_TRUE(put) << i << ": " << put.error();
+    ASSERT_TRUE(table->close());
+  }
+  EXPECT_EQ(find(*open(), "key"), std::to_string(front_ends - 1));
+}
+
+TEST_P(TableSuite, SpaceThatOneFrontEndFreesIsThereForTheOthers) {
+  make();
+  const auto maker = open({.chunk_bytes = 4096, .max_free_bytes = 8192});
+  const auto eraser = open({.chunk_bytes = 4096, .max_free_bytes = 8192});
+  // More than the memory in all, a fifth of it at a time.
+  const std::string value(1000, 'v');
+  const std::uint64_t keys = token().length / value.size() / 5;
+  for (int round = 0; round < 12; ++round) {
+    for (std::uint64_t i = 0; i < keys; ++i) {
+      const auto put = maker->put(bytes_of(std::to_string(i)), bytes_of(value));
+      ASSERT_TRUE(put) << "round " << round << ", key " << i << ": " << put.error();
+    }
+    for (std::uint64_t i = 0; i < keys; ++i) ASSERT_TRUE(eraser->erase(bytes_of(std::to_string(i))));
+  }
+}
+
 TEST_P(TableSuite, ChangesOfOneBucketLeaveTogether) {
   make();
   remote::suite::Client& client = connect();
