@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "yonder/remote/chain.h"
@@ -31,41 +32,39 @@ Task<void> TableCore::apply(std::span<Change* const> changes, std::optional<Seen
   const auto all_fail = [&](const Error& why) {
     for (Change* change : changes) change->result = std::unexpected(why);
   };
+  const std::uint64_t hash = changes.front()->hash;
+  const std::uint64_t kept_word = word_of_kept(hash);
   // What was last seen of a bucket need not be looked at again: if it is old the swap fails.
   // Only changes that come to nothing would not notice, so those are not believed.
-  std::optional<Bucket> known = from_kept(changes.front()->hash);
-  const std::uint64_t kept_word = known ? known->word : 0;
-  if (seen) {
-    if (kept_word != 0) learn_freshness(seen->word == kept_word);
-    if (seen->word != kept_word) known = co_await from_seen(changes.front()->hash, *seen, deadline);
-  } else if (!trusts_kept()) {
-    known.reset();
+  std::optional<Bucket> known;
+  if (seen && seen->word != kept_word) {
+    known = co_await from_seen(hash, *seen, deadline);
+  } else if (seen || trusts_kept()) {
+    known = from_kept(hash);
   }
+  if (seen && kept_word != 0) learn_freshness(seen->word == kept_word);
   bool verified = false;
   for (std::uint32_t attempt = 0;; ++attempt) {
     Result<Bucket> bucket;
     if (known) {
       bucket = *std::exchange(known, std::nullopt);
     } else {
-      bucket = co_await load(changes.front()->hash, deadline);
+      bucket = co_await load(hash, deadline);
       if (bucket && attempt == 0 && kept_word != 0 && !seen) learn_freshness(bucket->word == kept_word);
       verified = true;
     }
     if (!bucket) co_return all_fail(bucket.error());
     // A bucket that was split has only some of the changes.
     std::vector<Change*> here;
-    for (Change* change : changes) {
-      if (bucket->array.bucket_of(change->hash) == bucket->index) here.push_back(change);
-    }
+    std::vector<Change*> rest;
+    std::ranges::partition_copy(
+        changes, std::back_inserter(here), std::back_inserter(rest),
+        [&](const Change* change) { return bucket->array.bucket_of(change->hash) == bucket->index; });
     const bool believed = !verified;
     const auto applied = co_await try_apply(here, *bucket, verified, deadline);
     if (!applied) co_return all_fail(applied.error());
     if (believed && !seen) learn_freshness(*applied);
     if (*applied) {
-      std::vector<Change*> rest;
-      for (Change* change : changes) {
-        if (bucket->array.bucket_of(change->hash) != bucket->index) rest.push_back(change);
-      }
       if (!rest.empty()) co_await apply(rest, std::nullopt);
       break;
     }
@@ -246,6 +245,11 @@ const TableCore::Kept* TableCore::kept(std::uint64_t name) {
   if (found == kept_by_name_.end() || found->second->bytes.empty()) return nullptr;
   kept_.splice(kept_.begin(), kept_, found->second);
   return &kept_.front();
+}
+
+std::uint64_t TableCore::word_of_kept(std::uint64_t hash) {
+  const Kept* const image = kept(bucket_name(current_.log2, current_.bucket_of(hash)));
+  return image == nullptr ? 0 : image->word;
 }
 
 std::optional<Bucket> TableCore::from_kept(std::uint64_t hash) {

@@ -205,6 +205,8 @@ class TableCore {
   Task<Result<Place>> take_space(std::uint32_t image_class, bool shrinks, Deadline deadline);
   Task<Result<remote::PooledBuffer>> take_buffer(Deadline deadline);
   const Kept* kept(std::uint64_t name);
+  // 0: none is kept of the bucket of `hash`.
+  std::uint64_t word_of_kept(std::uint64_t hash);
   // The bucket of `hash` as it was when it was last changed here.
   std::optional<Bucket> from_kept(std::uint64_t hash);
   // Whether kept images are up to date often enough to build on them unseen.
