@@ -209,7 +209,8 @@ class HashTable {
   Result<TableVersion> erase(std::span<const std::byte> key, Deadline deadline = {});
 
   // Ends when every put that was acknowledged before has left; the error of the first one
-  // that could not, since the last flush().
+  // that could not, since the last flush(). kDeadlineExceeded: some have neither left nor
+  // failed yet, and the table must not go before another flush() said what became of them.
   Task<Result<void>> async_flush(Deadline deadline = {});
   Result<void> flush(Deadline deadline = {});
 
