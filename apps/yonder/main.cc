@@ -56,6 +56,7 @@ int run_benchmark(const std::string& name, const std::string& json, const yonder
   for (const auto& benchmark : yonder::bench::all_benchmarks()) {
     if (benchmark.name != name) continue;
     yonder::bench::Report results(name);
+    results.set_fabric(options.fabric);
     if (const int failed = report(benchmark.run(options, results)); failed != 0) return failed;
     fmt::print(stderr, "{}", results.to_text());
     return json.empty() ? 0 : write_json(json, results.to_json());

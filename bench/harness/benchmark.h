@@ -7,6 +7,7 @@
 // Concurrency: one benchmark runs at a time.
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -29,6 +30,27 @@ struct Options {
 
   bool wants(std::string_view provider) const { return fabric == "all" || fabric == provider; }
 };
+
+// Calls measure(provider) for each of `providers` that was asked for, in order. What is added
+// to the report for "sim" is simulated.
+template <typename Measure>
+Result<void> for_providers(const Options& options, Report& report,
+                           std::initializer_list<const char*> providers, Measure measure) {
+  for (const std::string provider : providers) {
+    if (!options.wants(provider)) continue;
+    report.set_simulated(provider == "sim");
+    const Result<void> measured = measure(provider);
+    report.set_simulated(false);
+    if (!measured) return measured;
+  }
+  return {};
+}
+
+// Of keys of a benchmark that has the same ones for every provider: with --fabric all, those of
+// real ones begin with the provider's name.
+inline std::string key_prefix(const Options& options, const std::string& provider) {
+  return options.fabric == "all" && provider != "sim" ? provider + "_" : "";
+}
 
 struct Benchmark {
   std::string_view name;

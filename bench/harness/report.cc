@@ -66,29 +66,51 @@ void Report::ratio(const std::string& key, std::span<const double> rounds) {
 void Report::ratio(const std::string& key, double value, double spread) {
   ratios_[key] = value;
   spreads_[key] = spread;
+  note_simulated(key);
+}
+
+void Report::note_simulated(const std::string& key) {
+  if (simulated_) {
+    simulated_keys_.insert(key);
+  } else {
+    simulated_keys_.erase(key);
+  }
+}
+
+bool Report::is_all_simulated() const {
+  const auto is_simulated = [&](const auto& entry) { return simulated_keys_.contains(entry.first); };
+  return !simulated_keys_.empty() && std::ranges::all_of(results_, is_simulated) &&
+         std::ranges::all_of(ratios_, is_simulated);
 }
 
 std::string Report::to_json() const {
   nlohmann::ordered_json params = object_of(params_);
   for (const auto& [key, value] : texts_) params[key] = value;
-  const nlohmann::ordered_json report = {{"bench", bench_},
-                                         {"version", YONDER_VERSION},
-                                         {"machine", machine()},
-                                         {"fabric", fabric_},
-                                         {"simulated", simulated_},
-                                         {"params", params},
-                                         {"results", object_of(results_)},
-                                         {"ratios", object_of(ratios_)},
-                                         {"spread", object_of(spreads_)}};
+  nlohmann::ordered_json report = {{"bench", bench_},
+                                   {"version", YONDER_VERSION},
+                                   {"machine", machine()},
+                                   {"fabric", fabric_},
+                                   {"simulated", is_all_simulated()},
+                                   {"params", params},
+                                   {"results", object_of(results_)},
+                                   {"ratios", object_of(ratios_)},
+                                   {"spread", object_of(spreads_)}};
+  if (!is_all_simulated() && !simulated_keys_.empty()) report["simulated_keys"] = simulated_keys_;
   return report.dump(2);
 }
 
 std::string Report::to_text() const {
-  std::string out = fmt::format("benchmark {} ({}{})\n", bench_, fabric_, simulated_ ? ", simulated" : "");
+  std::string out =
+      fmt::format("benchmark {} ({}{})\n", bench_, fabric_, is_all_simulated() ? ", simulated" : "");
+  const auto mark = [&](const std::string& key) {
+    return !is_all_simulated() && simulated_keys_.contains(key) ? "   simulated" : "";
+  };
   for (const auto& [key, value] : ratios_) {
-    out += fmt::format("  {:<44} {:>10.3f}   spread {:.3f}\n", key, value, spreads_.at(key));
+    out += fmt::format("  {:<44} {:>10.3f}   spread {:.3f}{}\n", key, value, spreads_.at(key), mark(key));
   }
-  for (const auto& [key, value] : results_) out += fmt::format("  {:<44} {:>14.6g}\n", key, value);
+  for (const auto& [key, value] : results_) {
+    out += fmt::format("  {:<44} {:>14.6g}{}\n", key, value, mark(key));
+  }
   return out;
 }
 

@@ -6,10 +6,14 @@
 // how far they spread: (p75 − p25) / median. A ratio with a large spread is to be
 // measured again, not believed.
 //
+// What was simulated says so: "simulated" is true if all figures are; if only some are, they
+// are listed under "simulated_keys".
+//
 // Concurrency: one thread. Lifetime: a value.
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,10 +30,14 @@ class Report {
   explicit Report(std::string bench) : bench_(std::move(bench)) {}
 
   void set_fabric(std::string fabric) { fabric_ = std::move(fabric); }
+  // Of the results and ratios that are added from now on.
   void set_simulated(bool simulated) { simulated_ = simulated; }
   void param(const std::string& key, double value) { params_[key] = value; }
   void param(const std::string& key, std::string value) { texts_[key] = std::move(value); }
-  void result(const std::string& key, double value) { results_[key] = value; }
+  void result(const std::string& key, double value) {
+    results_[key] = value;
+    note_simulated(key);
+  }
 
   // The ratio of each round; the report shows median and spread.
   void ratio(const std::string& key, std::span<const double> rounds);
@@ -46,9 +54,13 @@ class Report {
   std::string to_text() const;
 
  private:
+  void note_simulated(const std::string& key);
+  bool is_all_simulated() const;
+
   std::string bench_;
   std::string fabric_ = "all";
   bool simulated_ = false;
+  std::set<std::string> simulated_keys_;
   std::map<std::string, double> params_;
   std::map<std::string, std::string> texts_;
   std::map<std::string, double> results_;

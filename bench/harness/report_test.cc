@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/harness/benchmark.h"
 #include "bench/harness/heap_counter.h"
 
 namespace yonder::bench {
@@ -29,6 +30,45 @@ TEST(Report, WritesTheFixedKeys) {
   EXPECT_EQ(json["bench"], "demo");
   EXPECT_EQ(json["results"]["count"], 7);
   EXPECT_EQ(json["ratios"]["r"], 0.5);
+}
+
+TEST(Report, SaysWhichFiguresAreSimulated) {
+  Report report("demo");
+  report.set_simulated(true);
+  report.result("sim_mops", 1);
+  report.ratio("sim_ratio", 2, 0);
+  auto json = nlohmann::json::parse(report.to_json());
+  EXPECT_EQ(json["simulated"], true);
+  EXPECT_FALSE(json.contains("simulated_keys"));
+  report.set_simulated(false);
+  report.result("shm_mops", 1);
+  json = nlohmann::json::parse(report.to_json());
+  EXPECT_EQ(json["simulated"], false);
+  EXPECT_EQ(json["simulated_keys"], (std::vector<std::string>{"sim_mops", "sim_ratio"}));
+  EXPECT_NE(report.to_text().find("simulated"), std::string::npos);
+}
+
+TEST(Report, WithoutFiguresNothingIsSimulated) {
+  Report report("demo");
+  report.set_simulated(true);
+  EXPECT_EQ(nlohmann::json::parse(report.to_json())["simulated"], false);
+}
+
+TEST(Providers, AreThoseThatWereAskedForAndOnlySimIsSimulated) {
+  Report report("demo");
+  const auto add = [&](const std::string& provider) -> Result<void> {
+    report.result(provider + "_mops", 1);
+    return {};
+  };
+  ASSERT_TRUE(for_providers({.fabric = "tcp"}, report, {"sim", "shm", "tcp"}, add));
+  EXPECT_EQ(report.results().size(), 1u);
+  ASSERT_TRUE(for_providers({}, report, {"sim", "shm", "tcp"}, add));
+  const auto json = nlohmann::json::parse(report.to_json());
+  EXPECT_EQ(json["results"].size(), 3u);
+  EXPECT_EQ(json["simulated_keys"], (std::vector<std::string>{"sim_mops"}));
+  EXPECT_EQ(key_prefix({}, "sim"), "");
+  EXPECT_EQ(key_prefix({}, "tcp"), "tcp_");
+  EXPECT_EQ(key_prefix({.fabric = "tcp"}, "tcp"), "");
 }
 
 TEST(Compare, AlternatesWhoGoesFirst) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,7 +33,7 @@ std::span<const std::byte> bytes_of(const std::uint64_t& number) {
 // ---------------------------------------------------------------- simulated
 
 Result<void> measure_sim(const Options& options, Report& report) {
-  double best = 0;
+  double least = std::numeric_limits<double>::max();  // from six front ends on
   for (const std::uint32_t front_ends : {1u, 2u, 6u, 10u, 14u}) {
     SimTableOptions run{.seed = options.seed, .front_ends = front_ends};
     if (options.quick) run.duration = std::chrono::milliseconds(3);
@@ -49,9 +50,9 @@ Result<void> measure_sim(const Options& options, Report& report) {
     report.result(fmt::format("sim_mops_no_write_back_{}", front_ends), acknowledged_late);
     report.ratio(fmt::format("numa_vs_basic_{}", front_ends), placed / basic, 0);
     report.ratio(fmt::format("optimised_vs_basic_{}", front_ends), all / basic, 0);
-    if (front_ends >= 6) best = std::max(best, all / basic);
+    if (front_ends >= 6) least = std::min(least, all / basic);
   }
-  report.ratio("optimised_vs_basic", best, 0);
+  report.ratio("optimised_vs_basic", least, 0);
   return {};
 }
 
@@ -177,12 +178,13 @@ Result<void> measure_real(const Options& options, const std::string& provider, R
 
 Result<void> run_hashtable_bench(const Options& options, Report& report) {
   report.param("value_bytes", kValueBytes);
+  // Not with "all": some figures have the same names.
   if (options.fabric == "sim") {
     report.set_simulated(true);
     return measure_sim(options, report);
   }
-  return for_real_providers(
-      options, [&](const std::string& provider) { return measure_real(options, provider, report); });
+  return for_providers(options, report, {"shm", "tcp"},
+                       [&](const std::string& provider) { return measure_real(options, provider, report); });
 }
 
 }  // namespace yonder::bench

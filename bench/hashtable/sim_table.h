@@ -18,13 +18,13 @@ struct SimTableOptions {
   std::uint32_t value_bytes = 64;
   bool numa_aware = true;
   bool consolidate = true;
-  std::uint32_t together = 64;
   Duration write_back = std::chrono::milliseconds(2);  // The paper's burst buffer; 0: without.
-  Duration warm_up = std::chrono::milliseconds(20);
+  // Until front ends know their hot buckets, which the paper's are told.
+  Duration warm_up = std::chrono::milliseconds(50);
   Duration duration = std::chrono::milliseconds(10);
 };
 
-// Million changes a second of virtual time.
+// Million changes a second of virtual time that reach remote memory.
 Result<double> measure_sim_table(const SimTableOptions& options);
 
 }  // namespace yonder::bench

@@ -115,11 +115,14 @@ Result<void> add_real(const Options& options, std::string_view provider, const c
 }  // namespace
 
 Result<void> run_join_bench(const Options& options, Report& report) {
-  if (options.wants("sim")) YONDER_TRY_VOID(add_simulated(options, report));
-  if (options.wants("shm")) YONDER_TRY_VOID(add_real(options, "shm", "join_vs_local", report));
-  if (options.fabric == "tcp") YONDER_TRY_VOID(add_real(options, "tcp", "tcp_join_vs_local", report));
-  report.set_simulated(options.fabric == "sim");
-  return {};
+  return for_providers(options, report, {"sim", "shm", "tcp"},
+                       [&](const std::string& provider) -> Result<void> {
+                         if (provider == "sim") return add_simulated(options, report);
+                         if (provider == "shm") return add_real(options, provider, "join_vs_local", report);
+                         // It takes long: only for who asks.
+                         if (options.fabric != "tcp") return {};
+                         return add_real(options, provider, "tcp_join_vs_local", report);
+                       });
 }
 
 }  // namespace yonder::bench

@@ -1,8 +1,5 @@
 #include "bench/join/real_join.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -10,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "yonder/fabric/open/open.h"
+#include "bench/lent/thread_place.h"
 #include "yonder/structures/join.h"
 
 namespace yonder::bench {
@@ -21,22 +18,13 @@ using structures::JoinRelation;
 using structures::JoinRow;
 using structures::JoinStats;
 
-struct Executor {
-  std::unique_ptr<fabric::Fabric> fabric;
-  std::unique_ptr<fabric::CompletionQueue> queue;
-  std::unique_ptr<fabric::Scheduler> scheduler;
+struct Executor : ThreadPlace {
   std::unique_ptr<JoinExecutor> executor;
   JoinRelation build;
   JoinRelation probe;
   std::uint64_t checksum = 0;
   Result<JoinStats> stats = fail(ErrorCode::kClosed, "not run");
 };
-
-std::string listen_address(std::string_view provider) {
-  static std::atomic<unsigned> next{0};
-  if (provider == "tcp") return "tcp://127.0.0.1:0";
-  return "shm:bench-join-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
-}
 
 JoinRelation part_of(std::span<const Tuple> tuples, std::uint32_t index, std::uint32_t parts) {
   const std::size_t first = tuples.size() * index / parts;
@@ -60,15 +48,11 @@ Result<void> make_executors(std::vector<Executor>& executors, std::span<const Tu
   std::vector<std::string> addresses;
   for (std::uint32_t i = 0; i < count; ++i) {
     Executor& self = executors[i];
-    YONDER_TRY(fabric, fabric::open(std::string(provider) + ":"));
-    YONDER_TRY(queue, fabric->create_completion_queue({}));
-    self.fabric = std::move(fabric);
-    self.queue = std::move(queue);
-    self.scheduler = std::make_unique<fabric::Scheduler>(*self.queue);
+    YONDER_TRY_VOID(self.open(provider));
     self.build = part_of(build, i, count);
     self.probe = part_of(probe, i, count);
     YONDER_TRY(executor, JoinExecutor::create(*self.fabric, *self.queue, *self.scheduler,
-                                              {.address = listen_address(provider),
+                                              {.address = free_address(provider),
                                                .executors = count,
                                                .index = i,
                                                .expected_build_rows = build.size() / count,

@@ -30,13 +30,4 @@ struct LentProcess {
   fabric::RegionToken token;
 };
 
-// Runs measure(provider) for the real providers that were asked for.
-template <typename Measure>
-Result<void> for_real_providers(const Options& options, Measure measure) {
-  for (const char* provider : {"shm", "tcp"}) {
-    if (options.wants(provider)) YONDER_TRY_VOID(measure(std::string(provider)));
-  }
-  return {};
-}
-
 }  // namespace yonder::bench

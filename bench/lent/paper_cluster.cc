@@ -3,22 +3,18 @@
 #include <span>
 #include <utility>
 
+#include "bench/lent/paper_world.h"
+
 namespace yonder::bench {
 
 namespace {
 
-constexpr std::uint32_t kMachines = 8;
 constexpr const char* kAddress = "sim://host0:7400";
 
 }  // namespace
 
 PaperCluster::PaperCluster(std::uint64_t seed, std::uint64_t lent_bytes)
-    : world_({.seed = seed,
-              .hosts = kMachines,
-              .host = {.sockets = 2,
-                       .nics = {{.socket = 0, .model = fabric::sim::connectx3_40g()},
-                                {.socket = 1, .model = fabric::sim::connectx3_40g()}}}}),
-      memory_(lent_bytes / 8) {}
+    : world_(paper_world(seed)), memory_(lent_bytes / 8) {}
 
 Result<std::unique_ptr<PaperCluster>> PaperCluster::create(std::uint64_t seed, std::uint64_t lent_bytes) {
   std::unique_ptr<PaperCluster> cluster(new PaperCluster(seed, lent_bytes));
@@ -37,7 +33,7 @@ PaperCluster::~PaperCluster() {
 
 Result<PaperCluster::Client> PaperCluster::add_client(bool numa_aware) {
   const auto index = static_cast<std::uint32_t>(endpoints_.size());
-  fabric::sim::Host& host = world_.host(1 + index % (kMachines - 1));
+  fabric::sim::Host& host = world_.host(1 + index % (kPaperMachines - 1));
   const std::uint32_t socket = numa_aware ? 0 : 1;
   host.place({.socket = socket, .memory_socket = socket, .nic = 0});
   YONDER_TRY(queue, host.fabric().create_completion_queue({}));

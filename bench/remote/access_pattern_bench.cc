@@ -75,16 +75,13 @@ Result<void> add_size(const std::string& provider, std::size_t bytes, const std:
 }  // namespace
 
 Result<void> run_access_pattern_bench(const Options& options, Report& report) {
-  report.set_fabric(options.fabric);
-  report.set_simulated(options.fabric == "sim");
   report.param("bytes", kBytes);
-  for (const std::string provider : {"sim", "shm", "tcp"}) {
-    if (!options.wants(provider)) continue;
-    const std::string prefix = options.fabric == "all" && provider != "sim" ? provider + "_" : "";
-    YONDER_TRY_VOID(add_size(provider, kLarge, prefix, "", options, report));
-    YONDER_TRY_VOID(add_size(provider, kSmall, prefix, "_2mib", options, report));
-  }
-  return {};
+  return for_providers(options, report, {"sim", "shm", "tcp"},
+                       [&](const std::string& provider) -> Result<void> {
+                         const std::string prefix = key_prefix(options, provider);
+                         YONDER_TRY_VOID(add_size(provider, kLarge, prefix, "", options, report));
+                         return add_size(provider, kSmall, prefix, "_2mib", options, report);
+                       });
 }
 
 }  // namespace yonder::bench

@@ -184,15 +184,11 @@ Result<void> add_real(const std::string& provider, const std::string& prefix, co
 double local_lock_mops(std::uint32_t threads) { return 1e3 / (67.0 + 424.0 * (threads - 1)); }
 
 Result<void> run_atomics_bench(const Options& options, Report& report) {
-  report.set_fabric(options.fabric);
-  report.set_simulated(options.fabric == "sim");
   report.param("seed", static_cast<double>(options.seed));
-  if (options.wants("sim")) YONDER_TRY_VOID(add_simulated(options, report));
-  for (const std::string provider : {"shm", "tcp"}) {
-    const std::string prefix = options.fabric == "all" ? provider + "_" : "";
-    if (options.wants(provider)) YONDER_TRY_VOID(add_real(provider, prefix, options, report));
-  }
-  return {};
+  return for_providers(options, report, {"sim", "shm", "tcp"}, [&](const std::string& provider) {
+    if (provider == "sim") return add_simulated(options, report);
+    return add_real(provider, key_prefix(options, provider), options, report);
+  });
 }
 
 }  // namespace yonder::bench

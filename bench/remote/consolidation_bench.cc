@@ -94,16 +94,12 @@ Result<void> add_provider(const std::string& provider, const std::string& prefix
 }  // namespace
 
 Result<void> run_consolidation_bench(const Options& options, Report& report) {
-  report.set_fabric(options.fabric);
-  report.set_simulated(options.fabric == "sim");
   report.param("write_bytes", kWriteBytes);
   report.param("region_bytes", kRegionBytes);
   report.param("regions", kRegions);
-  for (const std::string provider : {"sim", "shm", "tcp"}) {
-    const std::string prefix = options.fabric == "all" && provider != "sim" ? provider + "_" : "";
-    if (options.wants(provider)) YONDER_TRY_VOID(add_provider(provider, prefix, options, report));
-  }
-  return {};
+  return for_providers(options, report, {"sim", "shm", "tcp"}, [&](const std::string& provider) {
+    return add_provider(provider, key_prefix(options, provider), options, report);
+  });
 }
 
 }  // namespace yonder::bench

@@ -1,16 +1,13 @@
 #include "bench/shuffle/real_shuffle.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/lent/thread_place.h"
 #include "yonder/base/prng.h"
-#include "yonder/fabric/open/open.h"
 #include "yonder/fabric/scheduler.h"
 #include "yonder/structures/shuffle_receiver.h"
 #include "yonder/structures/shuffle_sender.h"
@@ -25,10 +22,7 @@ using structures::ShuffleSender;
 
 constexpr Duration kPatience = std::chrono::seconds(120);
 
-struct Executor {
-  std::unique_ptr<fabric::Fabric> fabric;
-  std::unique_ptr<fabric::CompletionQueue> queue;
-  std::unique_ptr<fabric::Scheduler> scheduler;
+struct Executor : ThreadPlace {
   std::unique_ptr<ShuffleReceiver> receiver;
   std::unique_ptr<ShuffleSender> sender;
   std::vector<std::byte> memory;
@@ -36,12 +30,6 @@ struct Executor {
   Result<void> sending;
   Result<void> taking;
 };
-
-std::string listen_address(std::string_view provider) {
-  static std::atomic<unsigned> next{0};
-  if (provider == "tcp") return "tcp://127.0.0.1:0";
-  return "shm:bench-shuffle-" + std::to_string(::getpid()) + "-" + std::to_string(next++);
-}
 
 Task<void> send(Executor& self, const RealShuffleOptions& options, Deadline deadline) {
   const std::span<const std::byte> memory(self.memory);
@@ -73,11 +61,7 @@ Result<void> make_executors(std::vector<Executor>& executors, const RealShuffleO
   std::vector<std::string> addresses;
   for (std::uint32_t i = 0; i < options.executors; ++i) {
     Executor& self = executors[i];
-    YONDER_TRY(fabric, fabric::open(std::string(options.provider) + ":"));
-    YONDER_TRY(queue, fabric->create_completion_queue({}));
-    self.fabric = std::move(fabric);
-    self.queue = std::move(queue);
-    self.scheduler = std::make_unique<fabric::Scheduler>(*self.queue);
+    YONDER_TRY_VOID(self.open(options.provider));
     self.memory.resize(options.entries * options.entry_bytes);
     Prng random(i);
     for (std::uint64_t e = 0; e < options.entries; ++e) {
@@ -85,7 +69,7 @@ Result<void> make_executors(std::vector<Executor>& executors, const RealShuffleO
       std::memcpy(&self.memory[e * options.entry_bytes], &key, sizeof key);
     }
     YONDER_TRY(receiver, ShuffleReceiver::create(*self.fabric, *self.queue, *self.scheduler,
-                                                 {.address = listen_address(options.provider),
+                                                 {.address = free_address(options.provider),
                                                   .senders = options.executors,
                                                   .index = i,
                                                   .ring_bytes = 256 * 1024}));

@@ -75,12 +75,9 @@ Result<void> add_real(const Options& options, std::string_view provider, Report&
 }  // namespace
 
 Result<void> run_shuffle_bench(const Options& options, Report& report) {
-  if (options.wants("sim")) YONDER_TRY_VOID(add_simulated(options, report));
-  for (const std::string_view provider : {"shm", "tcp"}) {
-    if (options.wants(provider)) YONDER_TRY_VOID(add_real(options, provider, report));
-  }
-  report.set_simulated(options.fabric == "sim");
-  return {};
+  return for_providers(options, report, {"sim", "shm", "tcp"}, [&](const std::string& provider) {
+    return provider == "sim" ? add_simulated(options, report) : add_real(options, provider, report);
+  });
 }
 
 }  // namespace yonder::bench

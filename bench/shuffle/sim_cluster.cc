@@ -2,36 +2,28 @@
 
 #include <algorithm>
 
+#include "bench/lent/paper_world.h"
+
 namespace yonder::bench {
-namespace {
-
-fabric::sim::WorldOptions paper_cluster(std::uint64_t seed) {
-  const fabric::sim::NicModel port = fabric::sim::connectx3_40g();
-  return {.seed = seed,
-          .hosts = kSimMachines,
-          .host = {.sockets = 2, .nics = {{.socket = 0, .model = port}, {.socket = 1, .model = port}}}};
-}
-
-}  // namespace
 
 SimCluster::SimCluster(std::uint64_t seed, bool numa_aware)
-    : world_(paper_cluster(seed)), numa_aware_(numa_aware) {}
+    : world_(paper_world(seed)), numa_aware_(numa_aware) {}
 
 fabric::sim::Placement SimCluster::placement_of(std::uint32_t index) const {
   // Executors go around the machines: 0–7 at the first socket of each, 8–15 at the second.
-  const std::uint32_t socket = index / kSimMachines % 2;
+  const std::uint32_t socket = index / kPaperMachines % 2;
   if (numa_aware_) return {.socket = socket, .memory_socket = socket, .nic = socket};
   return {.socket = socket, .memory_socket = (socket + index / 2) % 2, .nic = (socket + index) % 2};
 }
 
 fabric::Fabric& SimCluster::fabric_of(std::uint32_t index) {
-  fabric::sim::Host& host = world_.host(index % kSimMachines);
+  fabric::sim::Host& host = world_.host(index % kPaperMachines);
   host.place(placement_of(index));
   return host.fabric();
 }
 
 std::string SimCluster::address_of(std::uint32_t index) const {
-  return "sim://host" + std::to_string(index % kSimMachines) + ":" + std::to_string(7500 + index) +
+  return "sim://host" + std::to_string(index % kPaperMachines) + ":" + std::to_string(7500 + index) +
          "?nic=" + std::to_string(placement_of(index).nic);
 }
 

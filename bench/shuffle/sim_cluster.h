@@ -21,8 +21,6 @@
 
 namespace yonder::bench {
 
-inline constexpr std::uint32_t kSimMachines = 8;
-
 class SimCluster {
  public:
   explicit SimCluster(std::uint64_t seed, bool numa_aware);

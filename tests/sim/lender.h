@@ -81,6 +81,10 @@ class Lender {
     }
   }
   void end_faults() { world_.inject({}); }
+  void crash(std::uint32_t host, Duration after) {
+    world_.schedule(
+        {.at = world_.clock().now() + after, .kind = fabric::sim::FaultKind::kCrash, .host = host});
+  }
 
   // Lets the tasks work until `finished` reaches `all`; false: some call never ended.
   bool run_until(const std::uint32_t& finished, std::uint32_t all) {

@@ -44,7 +44,12 @@ Task<Result<void>> VectorIo::move_one_by_one(Op op, std::span<const VectorPiece>
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     const VectorPiece& piece = pieces[i];
     if (piece.local.length == 0) continue;
-    const fabric::WorkRequest request{.op = op, .local = {&piece.local, 1}, .remote = piece.remote};
+    const bool goes_along = op == Op::kWrite && piece.local.length <= port_.endpoint().limits().max_inline;
+    const fabric::WorkRequest request{
+        .op = op,
+        .flags = goes_along ? fabric::RequestFlags::kInline : fabric::RequestFlags::kNone,
+        .local = {&piece.local, 1},
+        .remote = piece.remote};
     const Result<fabric::Completion> done = co_await port_.async_perform(request, deadline);
     if (!done) {
       co_return fail(done.error().code(), "move one piece of a vector", static_cast<std::int64_t>(i));
@@ -68,6 +73,7 @@ Task<Result<void>> VectorIo::move_together(Op op, std::span<const VectorPiece> p
                                   .max_pieces = limits.max_pieces,
                                   .max_transfer = limits.max_transfer,
                                   .max_pack_bytes = pool_.buffer_bytes(),
+                                  .max_inline = limits.max_inline,
                                   .costs = &options_.costs};
   const std::uint32_t window = options_.window == 0 ? limits.depth : std::min(options_.window, limits.depth);
   call->prepare(op, pieces, rules, deadline, window);

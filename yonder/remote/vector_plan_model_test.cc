@@ -43,6 +43,7 @@ PlanRules random_rules(Prng& random, const CostModel& costs) {
           .max_pieces = static_cast<std::uint32_t>(random.between(1, 8)),
           .max_transfer = random.between(40, 200),
           .max_pack_bytes = static_cast<std::uint32_t>(random.between(16, 128)),
+          .max_inline = static_cast<std::uint32_t>(random.below(100)),
           .costs = &costs};
 }
 
@@ -120,6 +121,18 @@ TEST(VectorPlan, TheCheapestWayIsChosen) {
   EXPECT_EQ(choose(rules, 1, 32), Way::kInPlace);
   costs.request_ns = 4;
   EXPECT_EQ(choose(rules, 16, 16 * 1024), Way::kInPlace);
+}
+
+TEST(VectorPlan, WhatGoesAlongWithARequestIsPackedAndNotGathered) {
+  const CostModel costs{
+      .request_ns = 200, .gather_piece_ns = 5, .gather_byte_ns = 0, .pack_piece_ns = 10, .pack_byte_ns = 0.1};
+  PlanRules rules{.max_pieces = 32, .max_transfer = 1 << 30, .max_pack_bytes = 16384, .costs = &costs};
+  EXPECT_EQ(choose(rules, 4, 128), Way::kGather);  // 200 + 20 against 200 + 40 + 13.
+  rules.max_inline = 128;
+  EXPECT_EQ(choose(rules, 4, 128), Way::kPack) << "the NIC need not fetch it";
+  EXPECT_EQ(choose(rules, 5, 160), Way::kGather) << "too large";
+  rules.is_write = false;
+  EXPECT_EQ(choose(rules, 4, 128), Way::kGather) << "nothing goes along with a read";
 }
 
 }  // namespace

@@ -147,6 +147,7 @@ Task<Result<std::vector<ScannedEntry>>> HashTable::async_scan(ScanCursor& cursor
 }
 
 Task<Result<void>> HashTable::async_flush(Deadline deadline) { return core_->flush(deadline); }
+Task<Result<void>> HashTable::async_close(Deadline deadline) { return core_->close(deadline); }
 Task<Result<std::uint64_t>> HashTable::async_size(Deadline deadline) { return core_->size(deadline); }
 Task<Result<void>> HashTable::async_grow(Deadline deadline) { return core_->grow(deadline); }
 
@@ -192,6 +193,7 @@ Result<std::vector<ScannedEntry>> HashTable::scan(ScanCursor& cursor, Deadline d
   return core_->port().run(async_scan(cursor, deadline));
 }
 Result<void> HashTable::flush(Deadline deadline) { return core_->port().run(async_flush(deadline)); }
+Result<void> HashTable::close(Deadline deadline) { return core_->port().run(async_close(deadline)); }
 Result<std::uint64_t> HashTable::size(Deadline deadline) { return core_->port().run(async_size(deadline)); }
 Result<void> HashTable::grow(Deadline deadline) { return core_->port().run(async_grow(deadline)); }
 

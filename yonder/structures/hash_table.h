@@ -26,10 +26,10 @@
 //   T1  Every change of a bucket is one compare-and-swap of its word, so all operations on
 //       a key are linearizable: changes at the swap, finds at the moment the word is read.
 //   T2  Nobody holds a lock. A front end that dies anywhere leaves at most space that is
-//       not used again: an image it had not published, and what it had freed.
+//       not used again: an image it had not published, and what it had free (T6).
 //   T3  Space of an image that was replaced belongs to the front end that replaced it, and
-//       is written again by that one only. Who still reads the old image notices by its
-//       checksum, and begins again.
+//       is written again by that one only, or by whom it was given to. Who still reads the old
+//       image notices by its checksum, and begins again.
 //   T4  A word is never the same twice, nor does an image fit any word but its own: both
 //       have a tag that counts how often their place was written to, published or not. (It
 //       has 21 bits: a front end that is stopped between two of its steps while a place is
@@ -42,18 +42,28 @@
 //       are never used for anything else, so a front end that knows an old one only, and
 //       sleeps for years, is told "moved".
 //
+//   T6  Free space of a front end goes back to all when it closes, and when it is more than
+//       max_free_bytes: on a stack whose top is changed by compare-and-swap and never the same
+//       twice. So what a dead front end takes along is at most that, and its chunk. (Arrays
+//       that a table has outgrown are not used again: T5. They are smaller than the present
+//       one, together.)
+//
 // *Consolidation*: changes of one bucket that arrive at a front end while another change of
 // that bucket is under way wait for it and then leave as one image, in order. Each is
 // acknowledged when its image is published; changes that leave together share the earliest of
-// their deadlines. Images of buckets that were changed here are kept, so that the next change
-// needs no read before it.
+// their deadlines. Images of buckets that were changed here are kept. While they mostly prove
+// to be the latest, the next change builds on them unseen (the swap tells if that was wrong);
+// where several front ends change the same buckets it looks at the word first, which costs
+// less than a swap that fails.
 //
-// *Write-back* (off unless it is asked for; the paper's burst buffer): puts into buckets that
-// are changed here often return at once, with version 0, and leave when there are `together`
-// of them in a bucket or the time given has passed. This front end sees its own pending puts;
-// others see them that much later, and never if this front end dies before. A put that fails
-// after it was acknowledged is said by the next flush(). At most kMaxPending puts are held;
-// a further one waits. Call flush() before the table goes (checked).
+// *Write-back* (off unless it is asked for; the paper's burst buffer): puts into hot buckets
+// return at once, with version 0, and leave when there are `together` of them in a bucket or
+// the time given has passed; then they wait for their turn, because a front end lets a few
+// buckets leave at a time. Hot are the `kept_images` buckets that were changed here last. This
+// front end sees its own pending puts, and what it does to a key follows what it did before,
+// held back or not; others see them that much later, and never if this front end dies before. A
+// put that fails after it was acknowledged is said by the next flush(). At most kMaxPending
+// puts are held; a further one waits. Call flush() before the table goes (checked).
 //
 // Concurrency: the port's thread; its coroutines may use a table at once. Any number of
 // tables on one memory, in any processes.
@@ -96,13 +106,15 @@ struct TableOptions {
 struct FrontEndOptions {
   // Space is reserved in pieces of so many bytes.
   std::uint32_t chunk_bytes = 64 * 1024;
+  // Of space that it freed and could use again; half of it goes back to all beyond that.
+  std::uint64_t max_free_bytes = 256 * 1024;
   // Off: every change leaves alone, and no image is kept. For comparison.
   bool consolidate = true;
   // Above 0: puts of hot buckets are acknowledged at once and held back, until there are
   // `together` of them in a bucket, and at most for so long: see Write-back.
   std::uint32_t together = 16;
   Duration write_back{};
-  // Images of buckets changed here that are kept.
+  // Of the buckets changed here last: they are the hot ones.
   std::uint32_t kept_images = 4096;
 };
 
@@ -197,9 +209,15 @@ class HashTable {
   Result<TableVersion> erase(std::span<const std::byte> key, Deadline deadline = {});
 
   // Ends when every put that was acknowledged before has left; the error of the first one
-  // that could not, since the last flush().
+  // that could not, since the last flush(). kDeadlineExceeded: some have neither left nor
+  // failed yet, and the table must not go before another flush() said what became of them.
   Task<Result<void>> async_flush(Deadline deadline = {});
   Result<void> flush(Deadline deadline = {});
+
+  // Before the table goes: flush(), and space that was reserved and is not used goes back to
+  // all. Without it that is lost (T6). What comes after it reserves space again.
+  Task<Result<void>> async_close(Deadline deadline = {});
+  Result<void> close(Deadline deadline = {});
 
   // The entries of some more buckets. An entry that is there all the while is given exactly
   // once, one that is not at most once.

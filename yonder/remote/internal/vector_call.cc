@@ -14,6 +14,7 @@ void VectorCall::prepare(Op op, std::span<const VectorPiece> pieces, const PlanR
   deadline_ = deadline;
   pieces_ = pieces;
   max_pieces_ = rules.max_pieces;
+  max_inline_ = rules.max_inline;
   window_ = window;
   status_ = ErrorCode::kOk;
   failed_piece_ = UINT32_MAX;
@@ -55,11 +56,16 @@ void VectorCall::add_gathered(const Part& part) {
 
 void VectorCall::add_request(const Part& part, std::byte* packed, std::uint32_t local_pieces) {
   Carrier& carrier = carriers_.emplace_back(*this, part.first, part.count, packed);
+  const std::span<const LocalPiece> local = std::span(local_).last(local_pieces);
+  // A small write in one piece goes along with the request: the NIC need not fetch it. Several
+  // pieces are for the NIC to gather; copying them here would be packing by another name.
+  const bool goes_along = op_ == Op::kWrite && local_pieces == 1 && local.front().length <= max_inline_;
   requests_.push_back(
       {.op = op_,
-       .flags = fabric::RequestFlags::kOperation,
+       .flags = goes_along ? fabric::RequestFlags::kOperation | fabric::RequestFlags::kInline
+                           : fabric::RequestFlags::kOperation,
        .user_data = reinterpret_cast<std::uint64_t>(static_cast<fabric::Operation*>(&carrier)),
-       .local = std::span(local_).last(local_pieces),
+       .local = local,
        .remote = piece(part.first).remote,
        .deadline = deadline_});
 }

@@ -82,6 +82,7 @@ class VectorCall {
   Deadline deadline_;
   std::span<const VectorPiece> pieces_;
   std::uint32_t max_pieces_ = 1;
+  std::uint32_t max_inline_ = 0;  // bytes
   std::size_t window_ = 1;
   std::vector<LocalPiece> local_;              // What the requests' spans point to: reserved before.
   std::vector<Carrier> carriers_;              // The same.

@@ -41,7 +41,9 @@ Way choose(const PlanRules& rules, std::uint32_t pieces, std::uint64_t bytes) {
                         b * costs.gather_byte_ns;
   const double pack = ceil_div(bytes, rules.max_pack_bytes) * costs.request_ns + n * costs.pack_piece_ns +
                       b * costs.pack_byte_ns;
-  if (pack <= gather) return pack < doorbell ? Way::kPack : Way::kInPlace;
+  // Gathering is for the NIC, so what is gathered does not go along (VectorCall).
+  const bool packed_goes_along = rules.is_write && bytes <= rules.max_inline;
+  if (pack <= gather || packed_goes_along) return pack < doorbell ? Way::kPack : Way::kInPlace;
   return gather < doorbell ? Way::kGather : Way::kInPlace;
 }
 

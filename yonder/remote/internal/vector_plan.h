@@ -35,6 +35,7 @@ struct PlanRules {
   std::uint32_t max_pieces = 1;      // of one request
   std::uint64_t max_transfer = 0;    // bytes of one request
   std::uint32_t max_pack_bytes = 0;  // bytes of one packed request
+  std::uint32_t max_inline = 0;      // bytes of a write that go along with the request
   const CostModel* costs = nullptr;  // for kAuto
 };
 

@@ -15,7 +15,7 @@
 
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
-#include "yonder/fabric/testbed/place.h"
+#include "yonder/fabric/testbed/provider.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/memfd.h"
 #include "yonder/remote/buffer_pool.h"
@@ -24,14 +24,8 @@
 namespace yonder::remote::suite {
 
 using fabric::testbed::Place;
-
-struct Provider {
-  const char* name;
-  std::unique_ptr<Place> (*make)();
-};
-
-inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }
-inline void PrintTo(const Provider& provider, std::ostream* out) { *out << provider.name; }
+using fabric::testbed::Provider;
+using fabric::testbed::provider_name;
 
 // A connection with a thread's worth of things on it.
 class Client {

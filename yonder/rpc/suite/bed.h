@@ -15,7 +15,7 @@
 
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/scheduler.h"
-#include "yonder/fabric/testbed/place.h"
+#include "yonder/fabric/testbed/provider.h"
 #include "yonder/rpc/client.h"
 #include "yonder/rpc/server.h"
 #include "yonder/rpc/suite/methods.h"
@@ -24,14 +24,8 @@
 namespace yonder::rpc::suite {
 
 using fabric::testbed::Place;
-
-struct Provider {
-  const char* name;
-  std::unique_ptr<Place> (*make)();
-};
-
-inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }
-inline void PrintTo(const Provider& provider, std::ostream* out) { *out << provider.name; }
+using fabric::testbed::Provider;
+using fabric::testbed::provider_name;
 
 // A server with the methods of methods.h. In virtual time it is driven, elsewhere
 // it has one poller and one worker, unless the test changed `options`.

@@ -36,6 +36,7 @@ struct EntryView {
 constexpr std::uint64_t bucket_name(std::uint32_t log2, std::uint64_t bucket) {
   return std::uint64_t{log2} << 56 | bucket;
 }
+constexpr std::uint64_t bucket_index(std::uint64_t name) { return name & ((std::uint64_t{1} << 56) - 1); }
 
 // Looks at the bytes of an image.
 class ImageView {

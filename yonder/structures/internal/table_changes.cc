@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "yonder/remote/chain.h"
@@ -11,194 +12,60 @@ using remote::Chain;
 
 namespace {
 
-constexpr std::size_t kMaxTogether = 64;
+// Of space that others gave back, looked through before more is reserved.
+constexpr int kMaxMagazines = 4;
 constexpr Duration kBufferPause = std::chrono::microseconds(2);
 // Entries made or erased before the count in the table is told.
 constexpr std::int64_t kReport = 32;
 // Entries per bucket from which the table grows.
 constexpr std::uint64_t kFill = 3;
-// Changes of a kept bucket from which it is hot, and after how many of them they are halved.
-constexpr std::uint32_t kHotChanges = 4;
-constexpr std::uint64_t kChangesPerHalving = 8192;
-// How often it is looked whether enough puts are held, and whether all have left.
-constexpr Duration kLook = std::chrono::microseconds(10);
+// How many outcomes the share of kept images that are up to date remembers.
+constexpr double kFreshMemory = 64;
 // Buckets split along with each change while it does.
 constexpr std::uint64_t kHelp = 2;
 
-void finish(Change& change) {
-  change.done = true;
-  if (change.waiter) std::exchange(change.waiter, nullptr).resume();
-}
-
 }  // namespace
 
-Task<Result<TableVersion>> TableCore::change(Change change) {
-  change.deadline = port_.deadline(change.deadline);
-  change.hash = hash_of(change.key);
-  if (!options_.consolidate) {
-    Change* const alone = &change;
-    co_await apply(std::span(&alone, 1));
-    co_return change.result;
-  }
-  // By the bucket as we know it. If the table has grown meanwhile two lanes may lead to one
-  // bucket: the swap of its word decides, as between two front ends.
-  const std::uint64_t lane = lane_of(change.hash);
-  if (options_.write_back > Duration(0) && change.kind == Change::Kind::kPut && is_hot(lane)) {
-    while (pending_ >= kMaxPending) {
-      if (change.deadline.passed(port_.clock().now())) {
-        co_return fail(ErrorCode::kDeadlineExceeded, "hash table: too many puts are pending", pending_);
-      }
-      co_await port_.scheduler().sleep_for(kLook);
-    }
-    if (hold_back(change, lane)) co_return TableVersion{0};
-  }
-  const auto [found, first] = lanes_.try_emplace(lane);
-  found->second.waiting.push_back(&change);
-  found->second.is_awaited = true;
-  if (!first) co_await InLane{change};
-  // Either somebody else has done it, or it is our turn to lead.
-  if (!change.done) co_await lead(lane);
-  co_return change.result;
-}
-
-std::uint64_t TableCore::lane_of(std::uint64_t hash) const {
-  return bucket_name(current_.log2, current_.bucket_of(hash));
-}
-
-bool TableCore::is_hot(std::uint64_t name) const {
-  const auto found = kept_by_name_.find(name);
-  return found != kept_by_name_.end() && found->second->changes >= kHotChanges;
-}
-
-bool TableCore::hold_back(const Change& change, std::uint64_t lane) {
-  const auto [found, first] = lanes_.try_emplace(lane);
-  Lane& own = found->second;
-  // One that is led by others ends with them: what waits there is not ours to lead.
-  if (!first && own.pending.empty()) return false;
-  auto put = std::make_unique<PendingPut>();
-  static_cast<Change&>(*put) = change;
-  put->own_key.assign(change.key.begin(), change.key.end());
-  put->own_value.assign(change.value.begin(), change.value.end());
-  put->key = put->own_key;
-  put->value = put->own_value;
-  own.waiting.push_back(put.get());
-  own.pending.push_back(std::move(put));
-  ++pending_;
-  if (first) port_.scheduler().spawn(drain(lane));
-  return true;
-}
-
-Task<void> TableCore::drain(std::uint64_t lane) {
-  // Others may join and wait in line; all of them are led from here.
-  for (;;) {
-    Lane& own = lanes_.at(lane);
-    const Instant due = port_.clock().now() + options_.write_back;
-    while (own.waiting.size() < options_.together && port_.clock().now() < due && flushing_ == 0 &&
-           !own.is_awaited) {
-      co_await port_.scheduler().sleep_for(std::min(options_.write_back, kLook));
-    }
-    const std::size_t count = std::min(own.waiting.size(), kMaxTogether);
-    const std::vector<Change*> together(own.waiting.begin(),
-                                        own.waiting.begin() + static_cast<std::ptrdiff_t>(count));
-    own.waiting.erase(own.waiting.begin(), own.waiting.begin() + static_cast<std::ptrdiff_t>(count));
-    own.is_awaited = false;
-    co_await apply(together);
-    std::vector<Change*> awaited;
-    for (Change* change : together) {
-      change->done = true;
-      if (change->waiter) awaited.push_back(change);
-      if (!change->waiter && !change->result && first_failure_)
-        first_failure_ = std::unexpected(change->result.error());
-    }
-    pending_ -= std::erase_if(own.pending, [](const auto& put) { return put->done; });
-    const bool ended = own.waiting.empty();
-    if (ended) lanes_.erase(lane);
-    for (Change* change : awaited) finish(*change);
-    if (ended) co_return;
-  }
-}
-
-const PendingPut* TableCore::pending(std::uint64_t hash, std::span<const std::byte> key) const {
-  const auto lane = lanes_.find(lane_of(hash));
-  if (lane == lanes_.end()) return nullptr;
-  const auto& puts = lane->second.pending;
-  const auto last = std::find_if(puts.rbegin(), puts.rend(),
-                                 [&](const auto& put) { return std::ranges::equal(put->key, key); });
-  return last == puts.rend() ? nullptr : last->get();
-}
-
-Task<Result<void>> TableCore::flush(Deadline deadline) {
-  deadline = port_.deadline(deadline);
-  // Nothing is held back while somebody waits for all of it.
-  ++flushing_;
-  const Result<void> left = co_await wait_until_left(deadline);
-  --flushing_;
-  if (!left) co_return left;
-  co_return std::exchange(first_failure_, Result<void>());
-}
-
-Task<Result<void>> TableCore::wait_until_left(Deadline deadline) {
-  while (pending_ != 0) {
-    if (deadline.passed(port_.clock().now())) {
-      co_return fail(ErrorCode::kDeadlineExceeded, "hash table: puts that have not left", pending_);
-    }
-    co_await port_.scheduler().sleep_for(kLook);
-  }
-  co_return Result<void>();
-}
-
-Task<void> TableCore::lead(std::uint64_t lane) {
-  std::deque<Change*>& waiting = lanes_.at(lane).waiting;
-  const std::size_t count = std::min(waiting.size(), kMaxTogether);
-  std::vector<Change*> together(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
-  waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(count));
-  co_await apply(together);
-  // The next leader first: who is resumed may change this bucket again. (References into
-  // the map stay good; the iterator may not.)
-  Change* next = nullptr;
-  std::deque<Change*>& after = lanes_.at(lane).waiting;
-  if (after.empty()) {
-    lanes_.erase(lane);
-  } else {
-    next = after.front();
-  }
-  for (Change* change : together) finish(*change);
-  // Not done, so it leads.
-  if (next != nullptr) std::exchange(next->waiter, nullptr).resume();
-}
-
-Task<void> TableCore::apply(std::span<Change* const> changes) {
+Task<void> TableCore::apply(std::span<Change* const> changes, std::optional<Seen> seen) {
   Deadline deadline = changes.front()->deadline;
   for (const Change* change : changes) deadline = Deadline::earlier(deadline, change->deadline);
   const auto all_fail = [&](const Error& why) {
     for (Change* change : changes) change->result = std::unexpected(why);
   };
+  const std::uint64_t hash = changes.front()->hash;
+  const std::uint64_t kept_word = word_of_kept(hash);
   // What was last seen of a bucket need not be looked at again: if it is old the swap fails.
   // Only changes that come to nothing would not notice, so those are not believed.
-  std::optional<Bucket> known = from_kept(changes.front()->hash);
+  std::optional<Bucket> known;
+  if (seen && seen->word != kept_word) {
+    known = co_await from_seen(hash, *seen, deadline);
+  } else if (seen || trusts_kept()) {
+    known = from_kept(hash);
+  }
+  if (seen && kept_word != 0) learn_freshness(seen->word == kept_word);
   bool verified = false;
   for (std::uint32_t attempt = 0;; ++attempt) {
     Result<Bucket> bucket;
     if (known) {
       bucket = *std::exchange(known, std::nullopt);
     } else {
-      bucket = co_await load(changes.front()->hash, deadline);
+      bucket = co_await load(hash, deadline);
+      if (bucket && attempt == 0 && kept_word != 0 && !seen) learn_freshness(bucket->word == kept_word);
       verified = true;
     }
     if (!bucket) co_return all_fail(bucket.error());
     // A bucket that was split has only some of the changes.
     std::vector<Change*> here;
-    for (Change* change : changes) {
-      if (bucket->array.bucket_of(change->hash) == bucket->index) here.push_back(change);
-    }
+    std::vector<Change*> rest;
+    std::ranges::partition_copy(
+        changes, std::back_inserter(here), std::back_inserter(rest),
+        [&](const Change* change) { return bucket->array.bucket_of(change->hash) == bucket->index; });
+    const bool believed = !verified;
     const auto applied = co_await try_apply(here, *bucket, verified, deadline);
     if (!applied) co_return all_fail(applied.error());
+    if (believed && !seen) learn_freshness(*applied);
     if (*applied) {
-      std::vector<Change*> rest;
-      for (Change* change : changes) {
-        if (bucket->array.bucket_of(change->hash) != bucket->index) rest.push_back(change);
-      }
-      if (!rest.empty()) co_await apply(rest);
+      if (!rest.empty()) co_await apply(rest, std::nullopt);
       break;
     }
     ++stats_.lost_swaps;
@@ -278,6 +145,7 @@ Task<Result<bool>> TableCore::try_apply(std::span<Change* const> changes, Bucket
   ++stats_.swaps;
   for (const Change* change : changes) stats_.changes += change->result.has_value() ? 1 : 0;
   co_await count_entries(more, deadline);
+  co_await give_excess(deadline);
   co_return true;
 }
 
@@ -292,15 +160,21 @@ Task<Result<remote::PooledBuffer>> TableCore::take_buffer(Deadline deadline) {
 }
 
 Task<Result<Place>> TableCore::take_space(std::uint32_t image_class, bool shrinks, Deadline deadline) {
-  for (;;) {
+  bool is_full = false;
+  for (int looked = 0;; ++looked) {
     if (const auto place = space_.try_take(image_class, shrinks)) co_return *place;
+    // What others gave back first. It may be all too small, so new space comes after a few.
+    if (looked < kMaxMagazines || is_full) {
+      const auto taken = co_await take_given(deadline);
+      if (!taken) co_return std::unexpected(taken.error());
+      if (*taken) continue;
+      if (is_full) co_return fail(ErrorCode::kOutOfMemory, "hash table: its memory is used up", shape_.bytes);
+    }
     const std::uint64_t bytes = std::max<std::uint64_t>(options_.chunk_bytes, kImageBytes[image_class]);
     const auto begin = co_await port_.async_fetch_add(at(TableShape::kSpaceOffset), bytes, deadline);
     if (!begin) co_return std::unexpected(begin.error());
-    if (*begin > shape_.bytes || bytes > shape_.bytes - *begin) {
-      co_return fail(ErrorCode::kOutOfMemory, "hash table: its memory is used up", shape_.bytes);
-    }
-    space_.add_chunk(*begin, *begin + bytes);
+    is_full = *begin > shape_.bytes || bytes > shape_.bytes - *begin;
+    if (!is_full) space_.add_chunk(*begin, *begin + bytes);
   }
 }
 
@@ -373,6 +247,11 @@ const TableCore::Kept* TableCore::kept(std::uint64_t name) {
   return &kept_.front();
 }
 
+std::uint64_t TableCore::word_of_kept(std::uint64_t hash) {
+  const Kept* const image = kept(bucket_name(current_.log2, current_.bucket_of(hash)));
+  return image == nullptr ? 0 : image->word;
+}
+
 std::optional<Bucket> TableCore::from_kept(std::uint64_t hash) {
   Bucket bucket{.array = current_, .index = current_.bucket_of(hash)};
   const Kept* const image = kept(bucket.name());
@@ -383,11 +262,17 @@ std::optional<Bucket> TableCore::from_kept(std::uint64_t hash) {
   return bucket;
 }
 
+Task<std::optional<Bucket>> TableCore::from_seen(std::uint64_t hash, Seen seen, Deadline deadline) {
+  if (!(seen.array == current_) || BucketWord::of(seen.word).moved) co_return std::nullopt;
+  Bucket bucket{.array = seen.array, .index = seen.array.bucket_of(hash), .word = seen.word};
+  if (bucket.word == 0) co_return bucket;
+  const auto loaded = co_await load_image(bucket, deadline);
+  if (!loaded) co_return std::nullopt;
+  co_return bucket;
+}
+
 void TableCore::keep(const Bucket& bucket, std::span<const std::byte> bytes) {
   if (!options_.consolidate || options_.kept_images == 0) return;
-  if (stats_.swaps % kChangesPerHalving == 0) {
-    for (Kept& image : kept_) image.changes /= 2;
-  }
   const auto found = kept_by_name_.find(bucket.name());
   if (found != kept_by_name_.end()) {
     kept_.splice(kept_.begin(), kept_, found->second);
@@ -402,10 +287,19 @@ void TableCore::keep(const Bucket& bucket, std::span<const std::byte> bytes) {
   Kept& image = kept_.front();
   image.word = bucket.word;
   image.bytes.assign(bytes.begin(), bytes.end());
-  ++image.changes;
 }
 
-// How often it was changed is still true.
+// An image that is believed costs two requests if it is the latest, and five if it is not:
+// the swap fails, and the image is read after all. Looking at the word first costs three
+// or four. With p the share of those that are the latest: 5 - 3p < 4 - p from p = 1/2 on,
+// which is as good as saying that at most two front ends change the same buckets.
+bool TableCore::trusts_kept() const { return freshness_ > 0.5; }
+
+void TableCore::learn_freshness(bool was_fresh) {
+  freshness_ += ((was_fresh ? 1.0 : 0.0) - freshness_) / kFreshMemory;
+}
+
+// That it was changed here lately is still true.
 void TableCore::forget(std::uint64_t name) {
   const auto found = kept_by_name_.find(name);
   if (found != kept_by_name_.end()) found->second->bytes.clear();

@@ -42,7 +42,9 @@ TableCore::TableCore(remote::Port port, const RegionToken& token, const TableSha
       random_(shape.hash_seed ^ static_cast<std::uint64_t>(port.endpoint().id().value())),
       near_image_(kMaxImageBytes) {}
 
-TableCore::~TableCore() { YONDER_CHECK(pending_ == 0, "flush() before a table with write-back goes"); }
+TableCore::~TableCore() {
+  YONDER_CHECK(pending_ == 0 && background_ == 0, "flush() before a table with write-back goes");
+}
 
 Result<void> TableCore::check_key(std::span<const std::byte> key) {
   if (key.size() <= kMaxKeyBytes) return {};

@@ -1,17 +1,20 @@
 #pragma once
 // TableCore: one front end of a hash table (hash_table.h).
 //
-// Three files: table_core.cc (what the front end knows, and finding), table_changes.cc
-// (changes, and how they leave together), table_growth.cc (splitting buckets).
+// Five files: table_core.cc (what the front end knows, and finding), table_lanes.cc (which
+// changes leave together, and when), table_changes.cc (changing a bucket), table_growth.cc
+// (splitting buckets), table_giving.cc (space for the others).
 //
 // Concurrency and lifetime: hash_table.h.
 
 #include <coroutine>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +43,7 @@ struct Change {
 
   Result<TableVersion> result{TableVersion{}};
   bool done = false;
+  bool is_held = false;  // Acknowledged already: nobody waits.
   std::coroutine_handle<> waiter;
 };
 
@@ -80,6 +84,7 @@ class TableCore {
   // Waits for its turn, and leaves alone or with others.
   Task<Result<TableVersion>> change(Change change);
   Task<Result<void>> flush(Deadline deadline);
+  Task<Result<void>> close(Deadline deadline);
   Task<Result<std::uint64_t>> size(Deadline deadline);
   Task<Result<void>> grow(Deadline deadline);
 
@@ -89,16 +94,45 @@ class TableCore {
   static Result<void> check_value(std::span<const std::byte> value);
 
  private:
-  // Changes of one bucket that wait while others are under way.
+  // The word of a bucket as it was a moment ago.
+  struct Seen {
+    ArrayWord array;
+    std::uint64_t word = 0;
+  };
+  // Changes of one bucket that wait: for others that are under way, or for company.
   struct Lane {
     std::deque<Change*> waiting;
-    bool is_awaited = false;  // Somebody waits for one of them: nothing is held back then.
+    std::size_t awaited = 0;  // So many of these have somebody waiting: nothing is held back then.
     // Those of them, and of those under way, that nobody waits for.
     std::list<std::unique_ptr<PendingPut>> pending;
+    Instant due;  // When what is held back leaves.
+    std::optional<Seen> seen;
+    bool led = false;  // Somebody takes changes out of it, and looks again afterwards.
+  };
+  struct Due {
+    std::uint64_t lane = 0;
+    Instant at;
+    friend bool operator>(const Due& a, const Due& b) { return a.at > b.at; }
+  };
+  // Puts of one key that have not left are all in one lane, whatever the table grows to.
+  struct PendingKey {
+    std::uint64_t lane = 0;
+    std::uint32_t puts = 0;
+  };
+  // Resumes who awaits it when so many have ended.
+  struct Countdown {
+    std::size_t left = 0;
+    std::coroutine_handle<> waiter = nullptr;
+    void one_ended() {
+      if (--left == 0 && waiter) waiter.resume();
+    }
+    bool await_ready() const noexcept { return left == 0; }
+    void await_suspend(std::coroutine_handle<> handle) noexcept { waiter = handle; }
+    void await_resume() const noexcept {}
   };
   struct InLane {
     Change& change;
-    bool await_ready() const noexcept { return false; }
+    bool await_ready() const noexcept { return change.done; }
     void await_suspend(std::coroutine_handle<> waiter) const noexcept { change.waiter = waiter; }
     void await_resume() const noexcept {}
   };
@@ -106,8 +140,7 @@ class TableCore {
   struct Kept {
     std::uint64_t name = 0;
     std::uint64_t word = 0;
-    std::vector<std::byte> bytes;
-    std::uint32_t changes = 0;  // lately
+    std::vector<std::byte> bytes;  // Empty: it is known to be old.
   };
 
   // ---- table_core.cc
@@ -126,20 +159,39 @@ class TableCore {
   Task<void> pause(std::uint32_t attempt);
   Result<void> check_word(const Bucket& bucket) const;
 
-  // ---- table_changes.cc
-  Task<void> lead(std::uint64_t lane);
+  // ---- table_lanes.cc
   std::uint64_t lane_of(std::uint64_t hash) const;
-  // Whether the bucket is changed here often.
+  // Whether the bucket is one of those that were changed here last.
   bool is_hot(std::uint64_t name) const;
-  // Takes the put over, if it may; it is acknowledged then.
-  bool hold_back(const Change& change, std::uint64_t lane);
-  // Leads until nothing is pending in the lane.
-  Task<void> drain(std::uint64_t lane);
+  Task<Result<void>> wait_for_room(Deadline deadline);
+  // Takes the put over: it is acknowledged.
+  void hold_back(const Change& change, std::uint64_t lane);
+  // Whether something in it must not wait longer.
+  bool must_leave(const Lane& lane) const;
+  // One image's worth of changes. Requires that the caller leads the lane.
+  Task<void> lead(std::uint64_t lane);
+  // Leads until nothing in the lane must leave, and gives it up.
+  Task<void> drain(std::uint64_t lane, Countdown* countdown);
+  void start_draining(std::uint64_t lane);
+  void give_up_lead(std::uint64_t lane);
+  // What follows when changes have been made, or could not be.
+  void settle(Lane& lane, std::span<Change* const> changes);
+  void look_when_due(std::uint64_t name, const Lane& lane);
+  // Sees to it that what is due leaves, while there is something.
+  Task<void> sweep();
+  // Lanes that nobody leads and that must leave, now led by whoever asked.
+  std::vector<std::uint64_t> take_due();
+  // Drains lanes that the caller leads, all at once.
+  Task<void> leave_together(std::vector<std::uint64_t> names);
+  // Reads the words of their buckets in few requests. In order.
+  Task<void> see_words(std::span<const std::uint64_t> names);
   Task<Result<void>> wait_until_left(Deadline deadline);
   // The value that was put here last and has not left, if there is one.
   const PendingPut* pending(std::uint64_t hash, std::span<const std::byte> key) const;
+
+  // ---- table_changes.cc
   // Makes all of `changes` in one image, or says to each why not.
-  Task<void> apply(std::span<Change* const> changes);
+  Task<void> apply(std::span<Change* const> changes, std::optional<Seen> seen);
   // False: the bucket is another by now (or may be, if it was not `verified`).
   Task<Result<bool>> try_apply(std::span<Change* const> changes, Bucket& bucket, bool verified,
                                Deadline deadline);
@@ -153,11 +205,25 @@ class TableCore {
   Task<Result<Place>> take_space(std::uint32_t image_class, bool shrinks, Deadline deadline);
   Task<Result<remote::PooledBuffer>> take_buffer(Deadline deadline);
   const Kept* kept(std::uint64_t name);
+  // 0: none is kept of the bucket of `hash`.
+  std::uint64_t word_of_kept(std::uint64_t hash);
   // The bucket of `hash` as it was when it was last changed here.
   std::optional<Bucket> from_kept(std::uint64_t hash);
+  // Whether kept images are up to date often enough to build on them unseen.
+  bool trusts_kept() const;
+  void learn_freshness(bool was_fresh);
+  // The bucket of `hash`, if its word is still what was seen of it and its image is there.
+  Task<std::optional<Bucket>> from_seen(std::uint64_t hash, Seen seen, Deadline deadline);
   void keep(const Bucket& bucket, std::span<const std::byte> bytes);
   void forget(std::uint64_t name);
   Task<void> count_entries(std::int64_t more, Deadline deadline);
+
+  // ---- table_giving.cc
+  Task<Result<void>> give_back(std::vector<Place> places, Deadline deadline);
+  // Takes a magazine's worth of what others gave back; false: there is none to be had.
+  Task<Result<bool>> take_given(Deadline deadline);
+  // What is more than a front end should keep to itself.
+  Task<void> give_excess(Deadline deadline);
 
   // ---- table_growth.cc
   Task<Result<void>> begin_growth(Deadline deadline);
@@ -190,10 +256,16 @@ class TableCore {
   std::vector<std::byte> near_image_;
 
   TableSpace space_;
-  std::unordered_map<std::uint64_t, Lane> lanes_;  // Those with a change under way.
+  std::unordered_map<std::uint64_t, Lane> lanes_;               // Those with a change waiting or under way.
+  std::unordered_map<std::uint64_t, PendingKey> pending_keys_;  // by hash
+  // The earliest on top. Some have left before: then the lane has another time, or is gone.
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::size_t pending_ = 0;
+  bool sweeping_ = false;
+  int background_ = 0;          // So many of our tasks run that no caller waits for.
   int flushing_ = 0;            // So many calls of flush() wait.
   Result<void> first_failure_;  // Of puts that were acknowledged, since the last flush.
+  double freshness_ = 1;        // Share of kept images that were the latest, lately.
   std::list<Kept> kept_;        // Last used first.
   std::unordered_map<std::uint64_t, std::list<Kept>::iterator> kept_by_name_;
 };

@@ -7,6 +7,7 @@
 //   byte 192   next: the array it is being split into, or 0
 //   byte 256   count: entries, about
 //   byte 320   splits: buckets whose splitting somebody has begun
+//   byte 384   free: the stack of space that was given back (table_magazine.h)
 //   byte 4096  space: arrays of bucket words, and images
 //
 // An array word:   63     48 47                                 0
@@ -45,7 +46,8 @@ struct TableShape {
   static constexpr std::uint64_t kNextOffset = 192;
   static constexpr std::uint64_t kCountOffset = 256;
   static constexpr std::uint64_t kSplitsOffset = 320;
-  static constexpr std::uint64_t kFrontBytes = 384;  // All of the above.
+  static constexpr std::uint64_t kFreeOffset = 384;
+  static constexpr std::uint64_t kFrontBytes = 448;  // All of the above.
   static constexpr std::uint64_t kSpaceBegin = 4096;
 
   constexpr std::uint32_t expected_check() const {

@@ -53,7 +53,13 @@ class TableSpace {
       return;
     }
     if (kept_->image_class < place.image_class) std::swap(*kept_, place);
+    accept(place);
+  }
+
+  // One that somebody else had, and gave away.
+  void accept(const Place& place) {
     free_[place.image_class].push_back(place);
+    free_bytes_ += kImageBytes[place.image_class];
   }
 
   // What is left of the chunk before becomes places of the smallest class.
@@ -62,20 +68,47 @@ class TableSpace {
       end_ = end;
       return;
     }
-    for (; end_ - next_ >= kImageBytes[0]; next_ += kImageBytes[0]) free_[0].push_back({.offset = next_});
+    cut_chunk(0);
     next_ = begin;
     end_ = end;
+  }
+
+  // Of places that could be used now, without the chunk.
+  std::uint64_t free_bytes() const { return free_bytes_; }
+
+  // Free places of at least so many bytes together, or all; they are not ours any more. The
+  // largest first: they hold the names of the others (table_magazine.h).
+  std::vector<Place> release(std::uint64_t bytes) {
+    std::vector<Place> out;
+    std::uint64_t released = 0;
+    for (std::uint32_t i = kImageClasses; i-- > 0;) {
+      for (; released < bytes && !free_[i].empty(); released += kImageBytes[i]) out.push_back(take_free(i));
+    }
+    return out;
+  }
+  // Those, the one that is kept, and the rest of the chunk.
+  std::vector<Place> release_all() {
+    if (kept_) accept(*std::exchange(kept_, std::nullopt));
+    for (std::uint32_t i = kImageClasses; i-- > 0;) cut_chunk(i);
+    return release(free_bytes_);
   }
 
  private:
   Place take_free(std::uint32_t image_class) {
     const Place place = free_[image_class].back();
     free_[image_class].pop_back();
+    free_bytes_ -= kImageBytes[image_class];
     return place;
+  }
+
+  void cut_chunk(std::uint32_t image_class) {
+    const std::uint32_t bytes = kImageBytes[image_class];
+    for (; end_ - next_ >= bytes; next_ += bytes) accept({.image_class = image_class, .offset = next_});
   }
 
   std::uint64_t next_ = 0;
   std::uint64_t end_ = 0;
+  std::uint64_t free_bytes_ = 0;
   std::optional<Place> kept_;
   std::array<std::vector<Place>, kImageClasses> free_;
 };

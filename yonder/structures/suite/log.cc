@@ -118,14 +118,15 @@ TEST_P(LogSuite, TheHoleOfADeadWriterIsSealed) {
   make({.slots = 64, .lease = milliseconds(20)});
   const auto log = open();
   ASSERT_TRUE(log->append(bytes_of("before")));
-  ASSERT_TRUE(connect().port().fetch_add(at(LogShape::kTailOffset), 3))
-      << "reserves, and is never seen again";
+  const auto hole = connect().port().fetch_add(at(LogShape::kTailOffset), 3);
+  ASSERT_TRUE(hole) << "reserves, and is never seen again";
   ASSERT_TRUE(log->append(bytes_of("after")));
   const auto other = open();
   const auto reader = other->reader({});
   EXPECT_EQ(read(*reader, 2), (std::vector<std::string>{"before", "after"}));
-  EXPECT_EQ(other->stats().sealed, 3u);
-  for (std::uint64_t slot = 1; slot <= 3; ++slot) {
+  // More, where this machine was so slow that an append gave its slot up (L4).
+  EXPECT_GE(other->stats().sealed, 3u);
+  for (std::uint64_t slot = *hole; slot < *hole + 3; ++slot) {
     std::uint64_t word = 0;
     std::memcpy(&word, memory().data() + LogShape::kStatesOffset + 8 * slot, sizeof word);
     EXPECT_EQ(internal::SlotState::of(word).kind, internal::SlotKind::kSealed);

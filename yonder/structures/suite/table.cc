@@ -168,6 +168,36 @@ TEST_P(TableSuite, AFullTableRefusesAndGoesOnReading) {
   EXPECT_TRUE(used_again);
 }
 
+TEST_P(TableSuite, SpaceOfFrontEndsThatCloseIsUsedAgain) {
+  make();
+  remote::suite::Client& client = connect();
+  // Each reserves 64 KiB, and there is not a tenth of what all of them take together.
+  const std::uint64_t front_ends = 10 * token().length / (64 * 1024);
+  for (std::uint64_t i = 0; i < front_ends; ++i) {
+    const auto table = open(client, {.chunk_bytes = 64 * 1024});
+    const auto put = table->put(bytes_of("key"), bytes_of(std::to_string(i)));
+    ASSERT_TRUE(put) << i << ": " << put.error();
+    ASSERT_TRUE(table->close());
+  }
+  EXPECT_EQ(find(*open(), "key"), std::to_string(front_ends - 1));
+}
+
+TEST_P(TableSuite, SpaceThatOneFrontEndFreesIsThereForTheOthers) {
+  make();
+  const auto maker = open({.chunk_bytes = 4096, .max_free_bytes = 8192});
+  const auto eraser = open({.chunk_bytes = 4096, .max_free_bytes = 8192});
+  // More than the memory in all, a fifth of it at a time.
+  const std::string value(1000, 'v');
+  const std::uint64_t keys = token().length / value.size() / 5;
+  for (int round = 0; round < 12; ++round) {
+    for (std::uint64_t i = 0; i < keys; ++i) {
+      const auto put = maker->put(bytes_of(std::to_string(i)), bytes_of(value));
+      ASSERT_TRUE(put) << "round " << round << ", key " << i << ": " << put.error();
+    }
+    for (std::uint64_t i = 0; i < keys; ++i) ASSERT_TRUE(eraser->erase(bytes_of(std::to_string(i))));
+  }
+}
+
 TEST_P(TableSuite, ChangesOfOneBucketLeaveTogether) {
   make();
   remote::suite::Client& client = connect();
@@ -186,42 +216,6 @@ TEST_P(TableSuite, ChangesOfOneBucketLeaveTogether) {
   EXPECT_EQ(table->stats().changes, std::uint64_t{kChanges});
   EXPECT_LE(table->stats().swaps, 3u);
   EXPECT_EQ(find(*table, "hot"), std::to_string(kChanges - 1)) << "in order";
-}
-
-TEST_P(TableSuite, HotPutsAreHeldBackSeenHereAndFlushed) {
-  make();
-  remote::suite::Client& client = connect();
-  const auto table = open(client, {.together = 1000, .write_back = seconds(100)});
-  const auto other = open();
-  TableVersion last = 1;
-  int puts = 0;
-  for (; puts < 20 && last != 0; ++puts) {
-    const auto put = table->put(bytes_of("hot"), bytes_of(std::to_string(puts)));
-    ASSERT_TRUE(put) << put.error();
-    last = *put;
-  }
-  ASSERT_EQ(last, 0u) << "a bucket that is changed often is hot";
-  EXPECT_EQ(find(*table, "hot"), std::to_string(puts - 1)) << "its own, pending";
-  EXPECT_EQ(find(*other, "hot"), std::to_string(puts - 2)) << "not there yet";
-  for (int i = 0; i < 40; ++i) {  // Of all buckets, that of the hot key among them.
-    EXPECT_EQ(table->erase(bytes_of(std::to_string(i))).error(), ErrorCode::kNotFound) << "others go on";
-  }
-  ASSERT_TRUE(table->flush());
-  EXPECT_EQ(find(*other, "hot"), std::to_string(puts - 1));
-  EXPECT_EQ(find(*table, "hot"), std::to_string(puts - 1));
-  ASSERT_TRUE(table->flush()) << "nothing to do";
-}
-
-TEST_P(TableSuite, AHeldPutThatFailsIsSaidByFlush) {
-  make();
-  remote::suite::Client& client = connect();
-  const auto table = open(client, {.together = 1000, .write_back = seconds(100)});
-  TableVersion last = 1;
-  for (int i = 0; i < 20 && last != 0; ++i) last = table->put(bytes_of("hot"), bytes_of("x")).value();
-  ASSERT_EQ(last, 0u);
-  client.endpoint().close();
-  EXPECT_FALSE(table->flush());
-  EXPECT_TRUE(table->flush()) << "said once";
 }
 
 TEST_P(TableSuite, RefusesWhatCannotBe) {

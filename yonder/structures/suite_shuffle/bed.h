@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "yonder/fabric/scheduler.h"
-#include "yonder/fabric/testbed/place.h"
+#include "yonder/fabric/testbed/provider.h"
 #include "yonder/structures/shuffle_receiver.h"
 #include "yonder/structures/shuffle_sender.h"
 
@@ -24,13 +24,8 @@ namespace yonder::structures::suite {
 
 using fabric::Task;
 using fabric::testbed::Place;
-
-struct Provider {
-  const char* name;
-  std::unique_ptr<Place> (*make)();
-};
-inline std::string provider_name(const ::testing::TestParamInfo<Provider>& info) { return info.param.name; }
-inline void PrintTo(const Provider& provider, std::ostream* out) { *out << provider.name; }
+using fabric::testbed::Provider;
+using fabric::testbed::provider_name;
 
 using Record = std::pair<std::string, std::string>;
 using Records = std::vector<Record>;
