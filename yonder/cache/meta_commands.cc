@@ -1,5 +1,6 @@
 // The meta commands: mg, ms, md, ma, me.
 #include <array>
+#include <charconv>
 #include <optional>
 
 #include "yonder/cache/base64.h"
@@ -11,6 +12,17 @@ namespace {
 
 constexpr std::string_view kOpaqueTooLong = "CLIENT_ERROR opaque token too long";
 constexpr int kPiecewiseTries = 3;
+
+// A number as text.
+class Digits {
+ public:
+  explicit Digits(std::uint64_t number) : end_(std::to_chars(text_.begin(), text_.end(), number).ptr) {}
+  std::string_view text() const { return {text_.data(), static_cast<std::size_t>(end_ - text_.data())}; }
+
+ private:
+  std::array<char, 20> text_;
+  const char* end_;
+};
 
 std::string_view code_of(StoreOutcome outcome) {
   switch (outcome) {
@@ -84,11 +96,37 @@ Item* Executor::vivify(Partition& partition, const Key& key, const MetaLine& met
   return partition.find(key, now_);
 }
 
+bool Executor::append_hit(const CommandLine& line, const MetaLine& meta, Item& item, bool created,
+                          bool& won) {
+  out_.append(meta.flags.value ? "VA " : "HD");
+  if (meta.flags.value) out_.append_number(item.value_bytes);
+  if (!append_get_flags(line, meta, item, created, won)) return false;
+  const bool stale = item.has(kStale);
+  if (item.has(kTokenSent)) out_.append(" Z");
+  if (stale) out_.append(" X");
+  won = won || (stale && !item.has(kTokenSent));
+  if (won) {
+    out_.append(" W");
+    item.set(kTokenSent);
+  }
+  out_.append("\r\n");
+  return true;
+}
+
+void Executor::append_miss(const CommandLine& line, const MetaLine& meta) {
+  const std::size_t mark = out_.size();
+  out_.append("EN");
+  const bool fits = append_echo(line, meta);
+  out_.append("\r\n");
+  if (!fits || meta.flags.quiet) out_.truncate(mark);
+  if (!fits) reply(kOpaqueTooLong);
+}
+
 Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const Key& key, bool whole,
                             bool& again) {
   const std::size_t mark = out_.size();
   bool hit = false;
-  bool too_long = false;
+  bool fits = true;
   LongValue rest;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
     partition.count_fetch();
@@ -97,30 +135,17 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
     if (created) item = vivify(partition, key, meta);
     hit = item != nullptr;
     if (!hit) return;
-    out_.append(meta.flags.value ? "VA " : "HD");
-    if (meta.flags.value) out_.append_number(item->value_bytes);
     bool won = false;
-    too_long = !append_get_flags(line, meta, *item, created, won);
-    if (too_long) return;
-    const bool stale = item->has(kStale);
-    if (item->has(kTokenSent)) out_.append(" Z");
-    if (stale) out_.append(" X");
-    won = won || (stale && !item->has(kTokenSent));
-    if (won) {
-      out_.append(" W");
-      item->set(kTokenSent);
-    }
+    fits = append_hit(line, meta, *item, created, won);
+    if (!fits) return;
     if (!meta.flags.no_bump) partition.bump(*item, now_);
-    out_.append("\r\n");
     if (meta.flags.value) append_value(*item, whole || won, rest);
   });
   if (access == Access::kElsewhere) return Ran::kElsewhere;
   again = rest.bytes != 0 && !append_long_value(key, rest);
-  if (again || too_long) {
-    out_.truncate(mark);
-    if (too_long) reply(kOpaqueTooLong);
-    return Ran::kDone;
-  }
+  if (again || !fits) out_.truncate(mark);
+  if (!fits) reply(kOpaqueTooLong);
+  if (again || !fits) return Ran::kDone;
   if (hit && meta.flags.has_ttl) {
     counters_.add(Count::kCmdTouch);
     counters_.add(Count::kTouchHits);
@@ -128,16 +153,7 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
     counters_.add(Count::kCmdGet);
     counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
   }
-  if (hit) return Ran::kDone;
-  out_.append("EN");
-  if (!append_echo(line, meta)) {
-    out_.truncate(mark);
-    reply(kOpaqueTooLong);
-  } else if (meta.flags.quiet) {
-    out_.truncate(mark);
-  } else {
-    out_.append("\r\n");
-  }
+  if (!hit) append_miss(line, meta);
   return Ran::kDone;
 }
 
@@ -305,6 +321,29 @@ bool Executor::append_arithmetic_flags(const CommandLine& line, const MetaLine& 
   return true;
 }
 
+Executor::Sum Executor::add_or_create(Partition& partition, const Key& key, const MetaFlags& flags,
+                                      bool increment) {
+  Sum sum{.reply =
+              partition.add(key, {.increment = increment, .delta = flags.delta, .cas = flags.cas}, now_)};
+  if (sum.reply.outcome != ArithmeticOutcome::kNotFound || !flags.has_vivify) return sum;
+  const Digits digits(flags.initial);
+  const StoreRequest first{.mode = StoreMode::kAdd, .binary_key = flags.binary_key, .value = digits.text()};
+  sum.created = partition.store(key, first, now_).outcome == StoreOutcome::kStored;
+  sum.reply = {sum.created ? ArithmeticOutcome::kDone : ArithmeticOutcome::kNoMemory, flags.initial,
+               sum.created ? partition.find(key, now_) : nullptr};
+  return sum;
+}
+
+bool Executor::append_sum(const CommandLine& line, const MetaLine& meta, const Sum& sum) {
+  const Digits digits(sum.reply.value);
+  out_.append(meta.flags.value ? "VA " : "HD");
+  if (meta.flags.value) out_.append_number(digits.text().size());
+  if (!append_arithmetic_flags(line, meta, *sum.reply.item, sum.created)) return false;
+  out_.append("\r\n");
+  if (meta.flags.value) out_.append_line(digits.text());
+  return true;
+}
+
 Ran Executor::meta_arithmetic(const CommandLine& line, const MetaLine& meta) {
   const MetaFlags& flags = meta.flags;
   const bool increment = flags.mode == 0 || flags.mode == 'I' || flags.mode == '+';
@@ -314,55 +353,26 @@ Ran Executor::meta_arithmetic(const CommandLine& line, const MetaLine& meta) {
   }
   const Key key(meta.key());
   const std::size_t mark = out_.size();
-  ArithmeticReply answer{ArithmeticOutcome::kNotFound};
-  bool created = false;
-  bool too_long = false;
+  Sum sum;
+  bool fits = true;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
-    answer = partition.add(key, {.increment = increment, .delta = flags.delta, .cas = flags.cas}, now_);
-    if (answer.outcome == ArithmeticOutcome::kNotFound && flags.has_vivify) {
-      std::array<char, 20> digits;
-      char* end = std::to_chars(digits.data(), digits.data() + digits.size(), flags.initial).ptr;
-      const StoreRequest first{.mode = StoreMode::kAdd,
-                               .binary_key = flags.binary_key,
-                               .value = {digits.data(), static_cast<std::size_t>(end - digits.data())}};
-      created = partition.store(key, first, now_).outcome == StoreOutcome::kStored;
-      answer = {created ? ArithmeticOutcome::kDone : ArithmeticOutcome::kNoMemory, flags.initial,
-                created ? partition.find(key, now_) : nullptr};
-    }
-    if (answer.item == nullptr) return;
-    std::array<char, 20> digits;
-    char* end = std::to_chars(digits.data(), digits.data() + digits.size(), answer.value).ptr;
-    const std::string_view number(digits.data(), static_cast<std::size_t>(end - digits.data()));
-    out_.append(flags.value ? "VA " : "HD");
-    if (flags.value) out_.append_number(number.size());
-    too_long = !append_arithmetic_flags(line, meta, *answer.item, created);
-    out_.append("\r\n");
-    if (flags.value) out_.append_line(number);
+    sum = add_or_create(partition, key, flags, increment);
+    if (sum.reply.item != nullptr) fits = append_sum(line, meta, sum);
   });
   if (access == Access::kElsewhere) return Ran::kElsewhere;
-  if (!created) count_arithmetic(increment, answer.outcome != ArithmeticOutcome::kNotFound);
-  switch (answer.outcome) {
-    case ArithmeticOutcome::kDone:
-      // memcached is quiet about a number it changed, not about one it made.
-      if (flags.quiet && !created) out_.truncate(mark);
-      break;
-    case ArithmeticOutcome::kNotNumeric:
-      reply(kNotNumeric);
-      return Ran::kDone;
-    case ArithmeticOutcome::kNoMemory:
-      reply("SERVER_ERROR out of memory");
-      return Ran::kDone;
-    case ArithmeticOutcome::kNotFound:
-    case ArithmeticOutcome::kCasMismatch:
-      out_.append(answer.outcome == ArithmeticOutcome::kNotFound ? "NF" : "EX");
-      too_long = !append_echo(line, meta);
-      out_.append("\r\n");
-      break;
+  const ArithmeticOutcome outcome = sum.reply.outcome;
+  if (!sum.created) count_arithmetic(increment, outcome != ArithmeticOutcome::kNotFound);
+  if (outcome == ArithmeticOutcome::kNotNumeric) reply(kNotNumeric);
+  if (outcome == ArithmeticOutcome::kNoMemory) reply("SERVER_ERROR out of memory");
+  if (outcome == ArithmeticOutcome::kNotFound || outcome == ArithmeticOutcome::kCasMismatch) {
+    out_.append(outcome == ArithmeticOutcome::kNotFound ? "NF" : "EX");
+    fits = append_echo(line, meta);
+    out_.append("\r\n");
   }
-  if (too_long) {
-    out_.truncate(mark);
-    reply(kOpaqueTooLong);
-  }
+  // memcached is quiet about a number it changed, not about one it made.
+  const bool quiet = flags.quiet && outcome == ArithmeticOutcome::kDone && !sum.created;
+  if (quiet || !fits) out_.truncate(mark);
+  if (!fits) reply(kOpaqueTooLong);
   return Ran::kDone;
 }
 
