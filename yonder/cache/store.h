@@ -65,19 +65,22 @@ class Store {
   // Runs visit(Partition&) under the lock of the key's partition, if it is local.
   template <typename Visit>
   Access visit(const Key& key, Visit&& visit) {
-    return visit_partition(partition_of(key), std::forward<Visit>(visit));
+    const std::size_t index = partition_of(key);
+    do {
+      if (visit_partition(index, visit) == Access::kDone) [[likely]]
+        return Access::kDone;
+    } while (wait_for_arrival(*slots_[index]));
+    return Access::kElsewhere;
   }
+  // The same by number, for reports and upkeep: does not wait for one that is arriving.
   template <typename Visit>
   Access visit_partition(std::size_t index, Visit&& visit) {
     Slot& slot = *slots_[index];
-    do {
-      const sync::SpinGuard guard(slot.lock);
-      if (slot.partition) [[likely]] {
-        visit(*slot.partition);
-        return Access::kDone;
-      }
-    } while (wait_for_arrival(slot));
-    return Access::kElsewhere;
+    const sync::SpinGuard guard(slot.lock);
+    if (!slot.partition) [[unlikely]]
+      return Access::kElsewhere;
+    visit(*slot.partition);
+    return Access::kDone;
   }
 
   // Like Partition::store; if the partition alone cannot make room, others give way.
@@ -90,10 +93,11 @@ class Store {
   // in between. False if the item was changed meanwhile, or is gone.
   bool copy_long_value(const Key& key, std::uint64_t cas, std::span<char> out, Seconds now);
 
-  // Of every local partition.
+  // Of every partition that is local, or arrives in time.
   void flush(Seconds at, Seconds now);
-  // A slice of the search for expired items; to be called again and again.
-  void crawl(Seconds now);
+  // A slice of the search for expired items; to be called again and again. True if there
+  // was something to do, so that the next call may come soon.
+  bool crawl(Seconds now);
   void set_policy(const PartitionPolicy& policy);
   PartitionPolicy policy() const;
   MemoryBudget& budget() { return budget_; }
