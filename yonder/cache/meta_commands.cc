@@ -116,7 +116,6 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
   bool fits = true;
   LongValue rest;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
-    partition.count_fetch();
     Item* item = partition.find(key, now_);
     const bool created = item == nullptr && meta.flags.has_vivify;
     if (created) item = vivify(partition, key, meta);

@@ -72,22 +72,21 @@ Result<Partition> Partition::adopt(std::span<std::byte> range, MemoryBudget& bud
   return adopted;
 }
 
-Index Partition::index() const { return Index(header_->index, Range(base_), *heap_); }
+Index Partition::index() const { return Index(header_->hot.index, Range(base_), *heap_); }
 
 std::uint32_t Partition::id() const { return header_->id; }
 
-std::uint64_t Partition::next_cas() { return ++header_->last_cas; }
+std::uint64_t Partition::next_cas() { return ++header_->hot.last_cas; }
 
 void Partition::renew_cas(Item& item) { item.cas = next_cas(); }
-
-void Partition::count_fetch() { ++header_->counters.fetches; }
 
 // ---------------------------------------------------------------- looking up
 
 bool Partition::is_gone(const Item& item, Seconds now) const {
   if (item.expires != 0 && item.expires <= now) return true;
-  if (item.cas < header_->flushed_cas || item.accessed <= header_->flushed_until) return true;
-  return header_->flush_due != 0 && header_->flush_due <= now && item.accessed <= header_->flush_due;
+  if (item.cas < header_->hot.flushed_cas || item.accessed <= header_->hot.flushed_until) return true;
+  return header_->hot.flush_due != 0 && header_->hot.flush_due <= now &&
+         item.accessed <= header_->hot.flush_due;
 }
 
 Item* Partition::find(const Key& key, Seconds now) {
@@ -110,10 +109,11 @@ void Partition::bump(Item& item, Seconds now) {
 }
 
 void Partition::flush(Seconds at, Seconds now) {
-  if (header_->flush_due != 0 && header_->flush_due <= now) header_->flushed_until = header_->flush_due;
+  if (header_->hot.flush_due != 0 && header_->hot.flush_due <= now)
+    header_->hot.flushed_until = header_->hot.flush_due;
   // One flush can be ordered at a time, and one at once cancels it, as with memcached.
-  header_->flush_due = at > now ? at - 1 : 0;
-  if (at <= now) header_->flushed_cas = next_cas();
+  header_->hot.flush_due = at > now ? at - 1 : 0;
+  if (at <= now) header_->hot.flushed_cas = next_cas();
 }
 
 // ---------------------------------------------------------------- storing
@@ -212,13 +212,13 @@ StoreReply Partition::extend(const Key& key, Item* old, const StoreRequest& requ
 void Partition::link(const Key& key, Item* old, Item* fresh, Seconds now) {
   fresh->accessed = now;
   fresh->cas = next_cas();
-  ++header_->items;
-  header_->item_bytes += fresh->total_bytes();
+  ++header_->hot.items;
+  header_->hot.item_bytes += fresh->total_bytes();
   ++header_->counters.stored;
   push(Segment::kHot, fresh);
   if (old == nullptr) {
     index().insert(key, fresh);
-    if (index().is_crowded(header_->items) && make_room(index().next_table_bytes(), fresh, now))
+    if (index().is_crowded(header_->hot.items) && make_room(index().next_table_bytes(), fresh, now))
       index().grow();
   } else {
     index().replace(key, old, fresh);

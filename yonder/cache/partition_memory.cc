@@ -65,8 +65,8 @@ bool Partition::make_room(std::size_t bytes, const Item* keep, Seconds now) {
 }
 
 void Partition::free_item(Item* item) {
-  --header_->items;
-  header_->item_bytes -= item->total_bytes();
+  --header_->hot.items;
+  header_->hot.item_bytes -= item->total_bytes();
   heap_->deallocate(item);
 }
 
@@ -101,8 +101,8 @@ std::size_t Partition::crawl(std::size_t buckets, Seconds now) {
 // ---------------------------------------------------------------- reports
 
 PartitionStats Partition::stats() const {
-  PartitionStats out{.items = header_->items,
-                     .item_bytes = header_->item_bytes,
+  PartitionStats out{.items = header_->hot.items,
+                     .item_bytes = header_->hot.item_bytes,
                      .heap_bytes = heap_->used_bytes(),
                      .index_buckets = index().buckets(),
                      .last_evicted_age = header_->last_evicted_age};
@@ -137,7 +137,7 @@ void Partition::check_invariants() const {
     bytes += item->total_bytes();
     YONDER_CHECK(index().find(Key(item->key())) == item, "each item is found by its key");
   });
-  YONDER_CHECK(items == header_->items && bytes == header_->item_bytes, "the index holds all items");
+  YONDER_CHECK(items == header_->hot.items && bytes == header_->hot.item_bytes, "the index holds all items");
   const Range range(base_);
   std::uint64_t listed = 0;
   std::uint64_t listed_bytes = 0;

@@ -137,6 +137,12 @@ void Store::set_policy(const PartitionPolicy& policy) {
 
 PartitionPolicy Store::policy() const { return options_.policy; }
 
+std::uint64_t Store::operations(std::size_t index) const {
+  const Slot& slot = *slots_[index];
+  const sync::SpinGuard guard(slot.lock);
+  return slot.operations;
+}
+
 // ---------------------------------------------------------------- the seam
 
 bool Store::is_local(std::size_t index) const {
@@ -169,6 +175,7 @@ Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
   if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
   YONDER_TRY(partition, Partition::adopt(range, budget_, options_.policy));
   slot.partition.emplace(std::move(partition));
+  slot.operations = 0;
   slot.range = range;
   slot.arriving = false;
   slot.owner.clear();

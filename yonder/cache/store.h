@@ -65,11 +65,15 @@ class Store {
   // Runs visit(Partition&) under the lock of the key's partition, if it is local.
   template <typename Visit>
   Access visit(const Key& key, Visit&& visit) {
-    const std::size_t index = partition_of(key);
+    Slot& slot = *slots_[partition_of(key)];
     do {
-      if (visit_partition(index, visit) == Access::kDone) [[likely]]
-        return Access::kDone;
-    } while (wait_for_arrival(*slots_[index]));
+      const sync::SpinGuard guard(slot.lock);
+      if (!slot.partition) [[unlikely]]
+        continue;
+      ++slot.operations;
+      visit(*slot.partition);
+      return Access::kDone;
+    } while (wait_for_arrival(slot));
     return Access::kElsewhere;
   }
   // The same by number, for reports and upkeep: does not wait for one that is arriving.
@@ -102,6 +106,9 @@ class Store {
   PartitionPolicy policy() const;
   MemoryBudget& budget() { return budget_; }
 
+  // How often clients have come to a partition since it is here: its load.
+  std::uint64_t operations(std::size_t index) const;
+
   // The seam (see above). Errors of attach: kAlreadyExists (it is local), those of
   // Partition::adopt. Of detach: kNotFound (it is not local).
   bool is_local(std::size_t index) const;
@@ -115,6 +122,8 @@ class Store {
   struct alignas(64) Slot {
     mutable sync::SpinLock lock;
     bool arriving YONDER_GUARDED_BY(lock) = false;
+    // Beside the lock, in a cache line that is ours at that moment anyway.
+    std::uint64_t operations YONDER_GUARDED_BY(lock) = 0;
     std::optional<Partition> partition YONDER_GUARDED_BY(lock);
     std::span<std::byte> range YONDER_GUARDED_BY(lock);
     std::string owner YONDER_GUARDED_BY(lock);
