@@ -119,8 +119,12 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"all", "shm", "tcp", "verbs", "sim"}));
   bench_command->add_flag("--quick", bench.quick, "end within a minute");
   bench_command->add_option("--seed", bench.seed, "seed of everything random");
-  for (const auto& [flag, parameter] :
-       {std::pair{"--trace", "trace"}, {"--threads", "threads"}, {"--pause-us", "pause_us"}}) {
+  for (const auto& [flag, parameter] : {std::pair{"--trace", "trace"},
+                                        {"--threads", "threads"},
+                                        {"--pause-us", "pause_us"},
+                                        {"--keys", "keys"},
+                                        {"--connections", "connections"},
+                                        {"--rounds", "rounds"}}) {
     bench_command->add_option_function<std::string>(
         flag, [&bench, name = parameter](const std::string& value) { bench.parameters[name] = value; },
         "for the benchmarks that say so");

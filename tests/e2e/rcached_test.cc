@@ -146,7 +146,13 @@ TEST(Rcached, HasAnAdminEndpoint) {
   const CacheServer server(RCACHED, free_port(), {"--admin", "127.0.0.1:" + std::to_string(port)});
   server.connect().ask("set a 0 0 1\r\nx\r\n");
   httplib::Client http("127.0.0.1", port);
-  const auto health = http.Get("/health");
+  // It opens after the port of the clients, which is what the server was waited for.
+  auto health = http.Get("/health");
+  for (const Instant give_up = os::SteadyClock::read() + kPatience;
+       !health && os::SteadyClock::read() < give_up;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    health = http.Get("/health");
+  }
   ASSERT_TRUE(health);
   EXPECT_EQ(health->status, 200);
   const auto metrics = http.Get("/metrics");

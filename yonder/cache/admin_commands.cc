@@ -1,4 +1,6 @@
 // Commands without a key: reports, limits, switches.
+#include <algorithm>
+#include <array>
 #include <optional>
 
 #include "yonder/cache/executor.h"
@@ -7,38 +9,58 @@
 
 namespace yonder::cache {
 Ran Executor::administer(const CommandLine& line) {
-  const std::string_view command = line[0];
-  if (command == "version") {
-    out_.append("VERSION ");
-    out_.append_line(kProtocolVersion);
-    return Ran::kDone;
-  }
-  if (command == "mn") {
-    reply("MN");
-    return Ran::kDone;
-  }
-  if (command == "quit") return Ran::kClose;
-  if (command == "stats") return stats(line);
-  if (command == "flush_all") return flush_all(line);
-  if (command == "cache_memlimit") return memory_limit(line);
-  if (command == "lru") return lru(line);
-  if (command == "lru_crawler") return crawler(line);
-  if (command == "slabs") return slabs(line);
-  if (command == "shutdown") return shutdown(line);
-  if (command == "refresh_certs") return refresh_certificates(line);
-  if (command == "watch") {
-    // There is no log to watch: as memcached answers with -W.
-    reply("CLIENT_ERROR watch commands not allowed", line.ends_with_noreply());
-    return Ran::kDone;
-  }
-  if (command == "verbosity" && (line.size() == 2 || line.size() == 3)) {
-    constexpr std::uint32_t kMaxVerbosity = 2;
-    const std::optional<std::uint32_t> level = parse_u32(line[1]);
-    if (level) service_.set_verbosity(std::min(*level, kMaxVerbosity));
-    reply(level ? "OK" : kBadFormat, line.ends_with_noreply());
-    return Ran::kDone;
+  struct Command {
+    std::string_view name;
+    Ran (Executor::*run)(const CommandLine&);
+  };
+  static constexpr std::array kCommands = {
+      Command{"version", &Executor::version},
+      Command{"mn", &Executor::no_operation},
+      Command{"stats", &Executor::stats},
+      Command{"flush_all", &Executor::flush_all},
+      Command{"cache_memlimit", &Executor::memory_limit},
+      Command{"lru", &Executor::lru},
+      Command{"lru_crawler", &Executor::crawler},
+      Command{"slabs", &Executor::slabs},
+      Command{"shutdown", &Executor::shutdown},
+      Command{"refresh_certs", &Executor::refresh_certificates},
+      Command{"watch", &Executor::watch},
+      Command{"verbosity", &Executor::verbosity},
+  };
+  if (line[0] == "quit") return Ran::kClose;
+  for (const Command& command : kCommands) {
+    if (command.name == line[0]) return (this->*command.run)(line);
   }
   reply("ERROR");
+  return Ran::kDone;
+}
+
+Ran Executor::version(const CommandLine&) {
+  out_.append("VERSION ");
+  out_.append_line(kProtocolVersion);
+  return Ran::kDone;
+}
+
+Ran Executor::no_operation(const CommandLine&) {
+  reply("MN");
+  return Ran::kDone;
+}
+
+Ran Executor::watch(const CommandLine& line) {
+  // There is no log to watch: as memcached answers with -W.
+  reply("CLIENT_ERROR watch commands not allowed", line.ends_with_noreply());
+  return Ran::kDone;
+}
+
+Ran Executor::verbosity(const CommandLine& line) {
+  constexpr std::uint32_t kMaxVerbosity = 2;
+  if (line.size() != 2 && line.size() != 3) {
+    reply("ERROR");
+    return Ran::kDone;
+  }
+  const std::optional<std::uint32_t> level = parse_u32(line[1]);
+  if (level) service_.set_verbosity(std::min(*level, kMaxVerbosity));
+  reply(level ? "OK" : kBadFormat, line.ends_with_noreply());
   return Ran::kDone;
 }
 
@@ -68,53 +90,66 @@ Ran Executor::flush_all(const CommandLine& line) {
 }
 
 Ran Executor::stats(const CommandLine& line) {
-  StatsReport report(service_, out_);
+  struct Report {
+    std::string_view name;
+    void (StatsReport::*write)();
+  };
+  static constexpr std::array kReports = {
+      Report{"", &StatsReport::general},
+      Report{"settings", &StatsReport::settings},
+      Report{"items", &StatsReport::items},
+      Report{"slabs", &StatsReport::slabs},
+      Report{"sizes", &StatsReport::sizes},
+      Report{"conns", &StatsReport::connections},
+      Report{"partitions", &StatsReport::partitions},
+  };
   const std::string_view what = line[1];
-  if (line.size() == 1) {
-    report.general();
-  } else if (what == "reset") {
+  if (what == "detail") return stats_detail(line);
+  if (what == "cachedump") return stats_cachedump(line);
+  if (what == "reset") {
     service_.reset_counters();
     reply("RESET");
-  } else if (what == "settings") {
-    report.settings();
-  } else if (what == "items") {
-    report.items();
-  } else if (what == "slabs") {
-    report.slabs();
-  } else if (what == "sizes") {
-    report.sizes();
-  } else if (what == "conns") {
-    report.connections();
-  } else if (what == "partitions") {
-    report.partitions();
-  } else if (what == "detail") {
-    if (line[2] == "dump") {
-      service_.prefixes().dump(out_);
-    } else if (line[2] == "on" || line[2] == "off") {
-      service_.prefixes().enable(line[2] == "on");
-      reply("OK");
-    } else {
-      reply("CLIENT_ERROR usage: stats detail on|off|dump");
-    }
-  } else if (what == "cachedump") {
-    const std::optional<std::uint32_t> list = parse_u32(line[2]);
-    const std::optional<std::uint32_t> limit = parse_u32(line[3]);
-    constexpr std::uint32_t kIllegal = 64;
-    if (!service_.options().allow_dump) {
-      reply("CLIENT_ERROR stats cachedump not allowed");
-    } else if (line.size() < 4) {
-      reply("CLIENT_ERROR bad command line");
-    } else if (!list || !limit) {
-      reply(kBadFormat);
-    } else if (*list >= kIllegal) {
-      reply("CLIENT_ERROR Illegal slab id");
-    } else if (*list >= 1 && *list <= kSegments) {
-      dump_items(service_, out_, static_cast<Segment>(*list - 1), *limit);
-    } else {
-      out_.append("END\r\n");
-    }
+    return Ran::kDone;
+  }
+  StatsReport report(service_, out_);
+  for (const Report& known : kReports) {
+    if (known.name != what) continue;
+    (report.*known.write)();
+    return Ran::kDone;
+  }
+  reply("ERROR");
+  return Ran::kDone;
+}
+
+Ran Executor::stats_detail(const CommandLine& line) {
+  const std::string_view what = line[2];
+  if (what == "dump") {
+    service_.prefixes().dump(out_);
+  } else if (what == "on" || what == "off") {
+    service_.prefixes().enable(what == "on");
+    reply("OK");
   } else {
-    reply("ERROR");
+    reply("CLIENT_ERROR usage: stats detail on|off|dump");
+  }
+  return Ran::kDone;
+}
+
+Ran Executor::stats_cachedump(const CommandLine& line) {
+  constexpr std::uint32_t kIllegal = 64;  // memcached's number of slab classes.
+  const std::optional<std::uint32_t> list = parse_u32(line[2]);
+  const std::optional<std::uint32_t> limit = parse_u32(line[3]);
+  if (!service_.options().allow_dump) {
+    reply("CLIENT_ERROR stats cachedump not allowed");
+  } else if (line.size() < 4) {
+    reply("CLIENT_ERROR bad command line");
+  } else if (!list || !limit) {
+    reply(kBadFormat);
+  } else if (*list >= kIllegal) {
+    reply("CLIENT_ERROR Illegal slab id");
+  } else if (*list >= 1 && *list <= kSegments) {
+    dump_items(service_, out_, static_cast<Segment>(*list - 1), *limit);
+  } else {
+    out_.append("END\r\n");
   }
   return Ran::kDone;
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "yonder/base/log.h"
-#include "yonder/cache/internal/layout.h"
 #include "yonder/fabric/open/open.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/segment/agent.h"
@@ -333,11 +332,9 @@ void Cluster::Core::report_loads() {
   std::vector<LoadReport> loads;
   for (std::uint32_t i = 0; i < store_.partitions(); ++i) {
     if (!store_.is_local(i)) continue;
-    LoadReport load{.partition = i};
-    const Access access = store_.visit_partition(i, [&](Partition& partition) {
-      load.fetches = partition.counters().fetches;
-      load.bytes = partition.stats().heap_bytes;
-    });
+    LoadReport load{.partition = i, .operations = store_.operations(i)};
+    const Access access =
+        store_.visit_partition(i, [&](Partition& partition) { load.bytes = partition.stats().heap_bytes; });
     if (access == Access::kDone) loads.push_back(load);
   }
   if (const Result<void> reported = registry_->report(loads, soon()); !reported)

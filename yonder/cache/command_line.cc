@@ -4,6 +4,12 @@
 
 namespace yonder::cache {
 
+std::string_view trim_line(std::string_view line) {
+  line.remove_suffix(1);
+  if (line.size() > 1 && line.back() == '\r') line.remove_suffix(1);
+  return line;
+}
+
 std::string_view next_token(std::string_view& text) {
   const std::size_t first = std::min(text.find_first_not_of(' '), text.size());
   const std::size_t last = std::min(text.find(' ', first), text.size());

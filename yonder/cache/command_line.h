@@ -33,6 +33,9 @@ class CommandLine {
   std::string_view rest_;
 };
 
+// A line without its "\\n" or "\\r\\n"; a lone "\\r" stays, as memcached has it.
+std::string_view trim_line(std::string_view line);
+
 // The first word of `text`, which moves to behind it; empty if there is none.
 std::string_view next_token(std::string_view& text);
 

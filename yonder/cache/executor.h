@@ -66,15 +66,14 @@ class Executor {
   Ran administer(const CommandLine& line);
 
  private:
+  struct Sum {
+    ArithmeticReply reply{ArithmeticOutcome::kNotFound};
+    bool created = false;
+  };
   struct LongValue {
     std::uint64_t cas = 0;
     std::size_t bytes = 0;
   };
-
-  Service& service_;
-  ThreadCounters& counters_;
-  Output& out_;
-  Seconds now_ = 0;
 
   Seconds expiry(std::int32_t exptime) const { return expiry_of(exptime, now_, service_.started()); }
   void reply(std::string_view text, bool noreply = false) {
@@ -92,26 +91,41 @@ class Executor {
   Ran touch(const CommandLine& line);
   void count_arithmetic(bool increment, bool hit);
 
-  struct MetaReply;
   Ran meta_get_once(const CommandLine& line, const MetaLine& meta, const Key& key, bool whole, bool& again);
   Item* vivify(Partition& partition, const Key& key, const MetaLine& meta);
+  // False: an opaque is too long; what was appended is then to be taken back.
+  bool append_hit(const CommandLine& line, const MetaLine& meta, Item& item, bool created, bool& won);
+  void append_miss(const CommandLine& line, const MetaLine& meta);
   // The reply flags of a hit, in the order they were asked for; false: an opaque is too long.
   bool append_get_flags(const CommandLine& line, const MetaLine& meta, Item& item, bool created, bool& won);
   bool append_arithmetic_flags(const CommandLine& line, const MetaLine& meta, Item& item, bool created);
+  Sum add_or_create(Partition& partition, const Key& key, const MetaFlags& flags, bool increment);
+  bool append_sum(const CommandLine& line, const MetaLine& meta, const Sum& sum);
   // Opaque and key, for replies without an item.
   bool append_echo(const CommandLine& line, const MetaLine& meta);
   bool append_opaque(std::string_view token);
   void append_key(std::string_view key, bool binary);
   void append_ttl(const Item& item);
 
+  Ran version(const CommandLine& line);
+  Ran no_operation(const CommandLine& line);
+  Ran watch(const CommandLine& line);
+  Ran verbosity(const CommandLine& line);
   Ran flush_all(const CommandLine& line);
   Ran stats(const CommandLine& line);
+  Ran stats_detail(const CommandLine& line);
+  Ran stats_cachedump(const CommandLine& line);
   Ran memory_limit(const CommandLine& line);
   Ran lru(const CommandLine& line);
   Ran crawler(const CommandLine& line);
   Ran slabs(const CommandLine& line);
   Ran shutdown(const CommandLine& line);
   Ran refresh_certificates(const CommandLine& line);
+
+  Service& service_;
+  ThreadCounters& counters_;
+  Output& out_;
+  Seconds now_ = 0;
 };
 
 }  // namespace yonder::cache

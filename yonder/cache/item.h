@@ -42,6 +42,11 @@ enum ItemBits : std::uint8_t {
 enum class Segment : std::uint8_t { kHot = 0, kWarm = 1, kCold = 2 };
 inline constexpr std::size_t kSegments = 3;
 
+// memcpy, of which an empty text without an address is no valid argument.
+inline void copy_text(char* to, std::string_view from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+}
+
 struct Item {
   Ref next;   // In the bucket.
   Ref older;  // In the segment: towards the tail…

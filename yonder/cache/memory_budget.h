@@ -16,6 +16,7 @@ namespace yonder::cache {
 class MemoryBudget {
  public:
   static constexpr std::size_t kChunk = std::size_t{32} << 10;
+  static constexpr std::size_t in_chunks(std::size_t bytes) { return (bytes + kChunk - 1) / kChunk * kChunk; }
 
   explicit MemoryBudget(std::size_t limit)
       : limit_(static_cast<std::int64_t>(limit)), left_(static_cast<std::int64_t>(limit)) {}

@@ -1,4 +1,4 @@
-// The meta commands: mg, ms, md, ma, me.
+// The meta commands mg, ms and md, and the parts of replies that all have.
 #include <array>
 #include <optional>
 
@@ -9,7 +9,6 @@
 namespace yonder::cache {
 namespace {
 
-constexpr std::string_view kOpaqueTooLong = "CLIENT_ERROR opaque token too long";
 constexpr int kPiecewiseTries = 3;
 
 std::string_view code_of(StoreOutcome outcome) {
@@ -84,43 +83,55 @@ Item* Executor::vivify(Partition& partition, const Key& key, const MetaLine& met
   return partition.find(key, now_);
 }
 
+bool Executor::append_hit(const CommandLine& line, const MetaLine& meta, Item& item, bool created,
+                          bool& won) {
+  out_.append(meta.flags.value ? "VA " : "HD");
+  if (meta.flags.value) out_.append_number(item.value_bytes);
+  if (!append_get_flags(line, meta, item, created, won)) return false;
+  const bool stale = item.has(kStale);
+  if (item.has(kTokenSent)) out_.append(" Z");
+  if (stale) out_.append(" X");
+  won = won || (stale && !item.has(kTokenSent));
+  if (won) {
+    out_.append(" W");
+    item.set(kTokenSent);
+  }
+  out_.append("\r\n");
+  return true;
+}
+
+void Executor::append_miss(const CommandLine& line, const MetaLine& meta) {
+  const std::size_t mark = out_.size();
+  out_.append("EN");
+  const bool fits = append_echo(line, meta);
+  out_.append("\r\n");
+  if (!fits || meta.flags.quiet) out_.truncate(mark);
+  if (!fits) reply(kOpaqueTooLong);
+}
+
 Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const Key& key, bool whole,
                             bool& again) {
   const std::size_t mark = out_.size();
   bool hit = false;
-  bool too_long = false;
+  bool fits = true;
   LongValue rest;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
-    partition.count_fetch();
     Item* item = partition.find(key, now_);
     const bool created = item == nullptr && meta.flags.has_vivify;
     if (created) item = vivify(partition, key, meta);
     hit = item != nullptr;
     if (!hit) return;
-    out_.append(meta.flags.value ? "VA " : "HD");
-    if (meta.flags.value) out_.append_number(item->value_bytes);
     bool won = false;
-    too_long = !append_get_flags(line, meta, *item, created, won);
-    if (too_long) return;
-    const bool stale = item->has(kStale);
-    if (item->has(kTokenSent)) out_.append(" Z");
-    if (stale) out_.append(" X");
-    won = won || (stale && !item->has(kTokenSent));
-    if (won) {
-      out_.append(" W");
-      item->set(kTokenSent);
-    }
+    fits = append_hit(line, meta, *item, created, won);
+    if (!fits) return;
     if (!meta.flags.no_bump) partition.bump(*item, now_);
-    out_.append("\r\n");
     if (meta.flags.value) append_value(*item, whole || won, rest);
   });
   if (access == Access::kElsewhere) return Ran::kElsewhere;
   again = rest.bytes != 0 && !append_long_value(key, rest);
-  if (again || too_long) {
-    out_.truncate(mark);
-    if (too_long) reply(kOpaqueTooLong);
-    return Ran::kDone;
-  }
+  if (again || !fits) out_.truncate(mark);
+  if (!fits) reply(kOpaqueTooLong);
+  if (again || !fits) return Ran::kDone;
   if (hit && meta.flags.has_ttl) {
     counters_.add(Count::kCmdTouch);
     counters_.add(Count::kTouchHits);
@@ -128,16 +139,7 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
     counters_.add(Count::kCmdGet);
     counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
   }
-  if (hit) return Ran::kDone;
-  out_.append("EN");
-  if (!append_echo(line, meta)) {
-    out_.truncate(mark);
-    reply(kOpaqueTooLong);
-  } else if (meta.flags.quiet) {
-    out_.truncate(mark);
-  } else {
-    out_.append("\r\n");
-  }
+  if (!hit) append_miss(line, meta);
   return Ran::kDone;
 }
 
@@ -270,147 +272,6 @@ Ran Executor::meta_delete(const CommandLine& line, const MetaLine& meta) {
   out_.append(code);
   append_echo(line, meta);
   out_.append("\r\n");
-  return Ran::kDone;
-}
-
-// ---------------------------------------------------------------- ma
-
-bool Executor::append_arithmetic_flags(const CommandLine& line, const MetaLine& meta, Item& item,
-                                       bool created) {
-  for (std::size_t i = 2; i < line.size(); ++i) {
-    switch (line[i][0]) {
-      case 'c':
-        out_.append(" c");
-        out_.append_number(item.cas);
-        break;
-      case 't':
-        append_ttl(item);
-        break;
-      case 'T':
-        item.expires = expiry(meta.flags.ttl);
-        break;
-      case 'N':
-        if (created) item.expires = expiry(meta.flags.vivify);
-        break;
-      case 'O':
-        if (!append_opaque(line[i])) return false;
-        break;
-      case 'k':
-        append_key(meta.key(), meta.flags.binary_key);
-        break;
-      default:
-        break;
-    }
-  }
-  return true;
-}
-
-Ran Executor::meta_arithmetic(const CommandLine& line, const MetaLine& meta) {
-  const MetaFlags& flags = meta.flags;
-  const bool increment = flags.mode == 0 || flags.mode == 'I' || flags.mode == '+';
-  if (!increment && flags.mode != 'D' && flags.mode != '-') {
-    reply("CLIENT_ERROR invalid mode for ma M token");
-    return Ran::kDone;
-  }
-  const Key key(meta.key());
-  const std::size_t mark = out_.size();
-  ArithmeticReply answer{ArithmeticOutcome::kNotFound};
-  bool created = false;
-  bool too_long = false;
-  const Access access = service_.store().visit(key, [&](Partition& partition) {
-    answer = partition.add(key, {.increment = increment, .delta = flags.delta, .cas = flags.cas}, now_);
-    if (answer.outcome == ArithmeticOutcome::kNotFound && flags.has_vivify) {
-      std::array<char, 20> digits;
-      char* end = std::to_chars(digits.data(), digits.data() + digits.size(), flags.initial).ptr;
-      const StoreRequest first{.mode = StoreMode::kAdd,
-                               .binary_key = flags.binary_key,
-                               .value = {digits.data(), static_cast<std::size_t>(end - digits.data())}};
-      created = partition.store(key, first, now_).outcome == StoreOutcome::kStored;
-      answer = {created ? ArithmeticOutcome::kDone : ArithmeticOutcome::kNoMemory, flags.initial,
-                created ? partition.find(key, now_) : nullptr};
-    }
-    if (answer.item == nullptr) return;
-    std::array<char, 20> digits;
-    char* end = std::to_chars(digits.data(), digits.data() + digits.size(), answer.value).ptr;
-    const std::string_view number(digits.data(), static_cast<std::size_t>(end - digits.data()));
-    out_.append(flags.value ? "VA " : "HD");
-    if (flags.value) out_.append_number(number.size());
-    too_long = !append_arithmetic_flags(line, meta, *answer.item, created);
-    out_.append("\r\n");
-    if (flags.value) out_.append_line(number);
-  });
-  if (access == Access::kElsewhere) return Ran::kElsewhere;
-  if (!created) count_arithmetic(increment, answer.outcome != ArithmeticOutcome::kNotFound);
-  switch (answer.outcome) {
-    case ArithmeticOutcome::kDone:
-      // memcached is quiet about a number it changed, not about one it made.
-      if (flags.quiet && !created) out_.truncate(mark);
-      break;
-    case ArithmeticOutcome::kNotNumeric:
-      reply(kNotNumeric);
-      return Ran::kDone;
-    case ArithmeticOutcome::kNoMemory:
-      reply("SERVER_ERROR out of memory");
-      return Ran::kDone;
-    case ArithmeticOutcome::kNotFound:
-    case ArithmeticOutcome::kCasMismatch:
-      out_.append(answer.outcome == ArithmeticOutcome::kNotFound ? "NF" : "EX");
-      too_long = !append_echo(line, meta);
-      out_.append("\r\n");
-      break;
-  }
-  if (too_long) {
-    out_.truncate(mark);
-    reply(kOpaqueTooLong);
-  }
-  return Ran::kDone;
-}
-
-// ---------------------------------------------------------------- me
-
-Ran Executor::meta_debug(const CommandLine& line) {
-  counters_.add(Count::kCmdMeta);
-  if (line.size() < 2 || line[1].size() > kMaxKeyBytes) {
-    reply(kBadFormat);
-    return Ran::kDone;
-  }
-  std::array<char, kMaxKeyBytes> decoded;
-  std::string_view name = line[1];
-  if (line[2] == "b") {
-    const std::optional<std::size_t> size = decode_base64(name, decoded);
-    if (!size) {
-      reply(kBadFormat);
-      return Ran::kDone;
-    }
-    name = {decoded.data(), *size};
-  }
-  const Key key(name);
-  const std::size_t mark = out_.size();
-  const Access access = service_.store().visit(key, [&](Partition& partition) {
-    const Item* item = partition.find(key, now_);
-    if (item == nullptr) return;
-    out_.append("ME ");
-    if (item->has(kBinaryKey)) {
-      const std::size_t length = base64_bytes(item->key_bytes);
-      encode_base64(item->key(), {out_.reserve(length), length});
-      out_.commit(length);
-    } else {
-      out_.append(item->key());
-    }
-    out_.append(" exp=");
-    out_.append_signed(item->expires == 0 ? -1 : std::int64_t{now_} - std::int64_t{item->expires});
-    out_.append(" la=");
-    out_.append_number(now_ - item->accessed);
-    out_.append(" cas=");
-    out_.append_number(item->cas);
-    out_.append(item->has(kFetched) ? " fetch=yes cls=" : " fetch=no cls=");
-    out_.append_number(static_cast<unsigned>(item->segment()) + 1);
-    out_.append(" size=");
-    out_.append_number(item->total_bytes());
-    out_.append("\r\n");
-  });
-  if (access == Access::kElsewhere) return Ran::kElsewhere;
-  if (out_.size() == mark) reply("EN");
   return Ran::kDone;
 }
 

@@ -25,6 +25,7 @@ enum class MetaKind : std::uint8_t { kGet, kSet, kDelete, kArithmetic };
 
 // Of an opaque token, with its O.
 inline constexpr std::size_t kMaxOpaqueBytes = 32;
+inline constexpr std::string_view kOpaqueTooLong = "CLIENT_ERROR opaque token too long";
 
 struct MetaFlags {
   bool binary_key = false;   // b

@@ -35,6 +35,7 @@ class Output {
   void commit(std::size_t bytes) { end_ += bytes; }
 
   void append(std::string_view text) {
+    if (text.empty()) return;  // memcpy takes no address of nothing.
     std::memcpy(reserve(text.size()), text.data(), text.size());
     end_ += text.size();
   }
@@ -51,10 +52,8 @@ class Output {
     end_ += static_cast<std::size_t>(std::to_chars(at, at + kMaxDigits, number).ptr - at);
   }
   void append_line(std::string_view text) {
-    char* at = reserve(text.size() + 2);
-    std::memcpy(at, text.data(), text.size());
-    std::memcpy(at + text.size(), "\r\n", 2);
-    end_ += text.size() + 2;
+    append(text);
+    append("\r\n");
   }
 
   // Takes back what was appended since size() was `size`. Requires that nothing was sent since.

@@ -130,8 +130,6 @@ class Partition {
   Item* find(const Key& key, Seconds now);
   // A client has read the item.
   void bump(Item& item, Seconds now);
-  // Counts a lookup: the load of this partition.
-  void count_fetch();
 
   StoreReply store(const Key& key, const StoreRequest& request, Seconds now);
   // Requires an item of this partition with this key.

@@ -43,7 +43,7 @@ void Partition::unlink_from_list(Item* item) {
 }
 
 void Partition::balance(Seconds now) {
-  const std::uint64_t bytes = header_->item_bytes;
+  const std::uint64_t bytes = header_->hot.item_bytes;
   drain(Segment::kHot, bytes * policy_.hot_percent / 100);
   drain(Segment::kWarm, bytes * policy_.warm_percent / 100);
   // An expired item at the cold end costs nobody anything: its memory is free for the next.

@@ -161,7 +161,7 @@ struct LoadsMessage {
     out.count(loads.size(), kLoadsPerMessage);
     for (const LoadReport& load : loads) {
       out.put(load.partition);
-      out.put(load.fetches);
+      out.put(load.operations);
       out.put(load.bytes);
     }
   }
@@ -170,7 +170,7 @@ struct LoadsMessage {
     for (std::size_t i = 0; i < count && in.ok(); ++i) {
       LoadReport load;
       load.partition = in.get<std::uint32_t>();
-      load.fetches = in.get<std::uint64_t>();
+      load.operations = in.get<std::uint64_t>();
       load.bytes = in.get<std::uint64_t>();
       loads.push_back(load);
     }
@@ -400,10 +400,10 @@ Result<void> PartitionRegistry::report(const std::vector<LoadReport>& loads, Dea
     if (report.partition >= loads_.size()) return fail(ErrorCode::kOutOfBounds, "report a load");
     Load& load = loads_[report.partition];
     const double seconds = static_cast<double>((now - load.at).count()) / 1e9;
-    // The counter starts again when the partition does.
-    if (load.at != Instant() && seconds > 0 && report.fetches >= load.last.fetches) {
-      const double rate = static_cast<double>(report.fetches - load.last.fetches) / seconds;
-      load.fetches_per_second = kNewRate * rate + (1 - kNewRate) * load.fetches_per_second;
+    // The counter starts again when the partition has moved.
+    if (load.at != Instant() && seconds > 0 && report.operations >= load.last.operations) {
+      const double rate = static_cast<double>(report.operations - load.last.operations) / seconds;
+      load.operations_per_second = kNewRate * rate + (1 - kNewRate) * load.operations_per_second;
     }
     load.last = report;
     load.at = now;
@@ -423,7 +423,7 @@ Result<std::vector<PlannedMove>> PartitionRegistry::plan(Deadline deadline) {
     if (!record || record->state == segment::SegmentState::kLost) continue;
     partitions.push_back({.partition = static_cast<std::uint32_t>(i),
                           .owner = record->owner,
-                          .load = loads_[i].fetches_per_second,
+                          .load = loads_[i].operations_per_second,
                           .bytes = loads_[i].last.bytes});
   }
   return plan_moves(servers, partitions, {});

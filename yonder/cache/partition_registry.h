@@ -42,7 +42,7 @@ struct PartitionPlace {
 // How much a partition is used, as its owner counts.
 struct LoadReport {
   std::uint32_t partition = 0;
-  std::uint64_t fetches = 0;  // since it was made; moves with it
+  std::uint64_t operations = 0;  // since it came to its owner
   std::uint64_t bytes = 0;
 };
 
@@ -98,7 +98,7 @@ class PartitionRegistry final : public Registry {
   struct Load {
     LoadReport last;
     Instant at;
-    double fetches_per_second = 0;  // smoothed over a few reports
+    double operations_per_second = 0;  // smoothed over a few reports
   };
   // Whether a segment still has an owner.
   bool is_alive(segment::SegmentId segment, Deadline deadline);

@@ -140,11 +140,13 @@ void Server::State::listen_loop() {
 }
 
 void Server::State::upkeep_loop() {
-  // A partition is looked at every 128 rounds of 10 ms; a slice takes microseconds.
-  constexpr Duration kPause = std::chrono::milliseconds(10);
+  // 128 buckets of one partition every 20 ms: two million items are gone through in five
+  // minutes. Where some have expired, others have too.
+  constexpr Duration kPause = std::chrono::milliseconds(20);
+  constexpr Duration kShortPause = std::chrono::milliseconds(1);
   while (!stopping.load(std::memory_order_acquire)) {
-    if (service.crawls()) service.store().crawl(service.now());
-    if (bell->wait(Deadline::at(os::SteadyClock::read() + kPause))) bell->ring();
+    const bool busy = service.crawls() && service.store().crawl(service.now());
+    if (bell->wait(Deadline::at(os::SteadyClock::read() + (busy ? kShortPause : kPause)))) bell->ring();
   }
 }
 

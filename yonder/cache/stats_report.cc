@@ -227,13 +227,11 @@ void StatsReport::partitions() {
   Store& store = service_.store();
   for (std::size_t i = 0; i < store.partitions(); ++i) {
     PartitionStats stats;
-    std::uint64_t fetches = 0;
     std::uint64_t stored = 0;
     bool local = false;
     if (store.is_local(i)) {
       local = store.visit_partition(i, [&](Partition& partition) {
         stats = partition.stats();
-        fetches = partition.counters().fetches;
         stored = partition.counters().stored;
       }) == Access::kDone;
     }
@@ -245,7 +243,7 @@ void StatsReport::partitions() {
     stat(fmt::format("{}:owner", i), "local");
     stat(fmt::format("{}:items", i), stats.items);
     stat(fmt::format("{}:bytes", i), stats.heap_bytes);
-    stat(fmt::format("{}:fetches", i), fetches);
+    stat(fmt::format("{}:operations", i), store.operations(i));
     stat(fmt::format("{}:stores", i), stored);
   }
   end();

@@ -107,20 +107,26 @@ bool Store::copy_piece(const Key& key, std::uint64_t cas, std::size_t offset, st
 
 void Store::flush(Seconds at, Seconds now) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    visit_partition(i, [&](Partition& partition) { partition.flush(at, now); });
+    do {
+      if (visit_partition(i, [&](Partition& partition) { partition.flush(at, now); }) == Access::kDone) break;
+    } while (wait_for_arrival(*slots_[i]));
   }
 }
 
-void Store::crawl(Seconds now) {
-  constexpr std::size_t kBuckets = 64;
+bool Store::crawl(Seconds now) {
+  // About 25 µs under the lock, most of it cache misses.
+  constexpr std::size_t kBuckets = 128;
+  // Of the memory that is too much, as much as others can do without at once.
+  constexpr std::size_t kReclaimed = std::size_t{1} << 20;
   const std::size_t index = next_crawled_.fetch_add(1, std::memory_order_relaxed) % slots_.size();
+  std::size_t freed = 0;
   visit_partition(index, [&](Partition& partition) {
-    const std::size_t freed = partition.crawl(kBuckets, now);
+    freed = partition.crawl(kBuckets, now);
     // What is free here may be wanted elsewhere.
     if (freed > 0) partition.shrink(0, now);
   });
   const std::size_t excess = budget_.overdrawn();
-  if (excess > 0) reclaim(std::min(excess, std::size_t{1} << 20), now);
+  return (excess > 0 && reclaim(std::min(excess, kReclaimed), now)) || freed > 0;
 }
 
 void Store::set_policy(const PartitionPolicy& policy) {
@@ -130,6 +136,12 @@ void Store::set_policy(const PartitionPolicy& policy) {
 }
 
 PartitionPolicy Store::policy() const { return options_.policy; }
+
+std::uint64_t Store::operations(std::size_t index) const {
+  const Slot& slot = *slots_[index];
+  const sync::SpinGuard guard(slot.lock);
+  return slot.operations;
+}
 
 // ---------------------------------------------------------------- the seam
 
@@ -162,6 +174,7 @@ Result<void> Store::attach_locked(Slot& slot, std::span<std::byte> range, Memory
   if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition");
   YONDER_TRY(partition, Partition::adopt(range, budget, policy));
   slot.partition.emplace(std::move(partition));
+  slot.operations = 0;
   slot.range = range;
   slot.arriving = false;
   slot.owner.clear();

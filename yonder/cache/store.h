@@ -66,22 +66,24 @@ class Store {
   // Runs visit(Partition&) under the lock of the key's partition, if it is local.
   template <typename Visit>
   Access visit(const Key& key, Visit&& visit) {
-    return visit_partition(partition_of(key), std::forward<Visit>(visit));
+    Slot& slot = *slots_[partition_of(key)];
+    do {
+      const sync::SpinGuard guard(slot.lock);
+      if (!slot.partition) [[unlikely]]
+        continue;
+      ++slot.operations;
+      return run(slot, std::forward<Visit>(visit));
+    } while (wait_for_arrival(slot));
+    return Access::kElsewhere;
   }
+  // The same by number, for reports and upkeep: does not wait for one that is arriving.
   template <typename Visit>
   Access visit_partition(std::size_t index, Visit&& visit) {
     Slot& slot = *slots_[index];
-    do {
-      const sync::SpinGuard guard(slot.lock);
-      if (slot.partition) [[likely]] {
-        if (slot.incomplete) [[unlikely]] {
-          return visit_incomplete(slot, [&] { visit(*slot.partition); });
-        }
-        visit(*slot.partition);
-        return Access::kDone;
-      }
-    } while (wait_for_arrival(slot));
-    return Access::kElsewhere;
+    const sync::SpinGuard guard(slot.lock);
+    if (!slot.partition) [[unlikely]]
+      return Access::kElsewhere;
+    return run(slot, std::forward<Visit>(visit));
   }
 
   // Like Partition::store; if the partition alone cannot make room, others give way.
@@ -94,13 +96,17 @@ class Store {
   // in between. False if the item was changed meanwhile, or is gone.
   bool copy_long_value(const Key& key, std::uint64_t cas, std::span<char> out, Seconds now);
 
-  // Of every local partition.
+  // Of every partition that is local, or arrives in time.
   void flush(Seconds at, Seconds now);
-  // A slice of the search for expired items; to be called again and again.
-  void crawl(Seconds now);
+  // A slice of the search for expired items; to be called again and again. True if there
+  // was something to do, so that the next call may come soon.
+  bool crawl(Seconds now);
   void set_policy(const PartitionPolicy& policy);
   PartitionPolicy policy() const;
   MemoryBudget& budget() { return budget_; }
+
+  // How often clients have come to a partition since it is here: its load.
+  std::uint64_t operations(std::size_t index) const;
 
   // The seam (see above). Errors of attach: kAlreadyExists (it is local), those of
   // Partition::adopt. Of detach: kNotFound (it is not local).
@@ -122,6 +128,8 @@ class Store {
     bool arriving YONDER_GUARDED_BY(lock) = false;
     bool incomplete YONDER_GUARDED_BY(lock) = false;  // pages of it are still arriving
     bool lost YONDER_GUARDED_BY(lock) = false;        // … and some never will
+    // Beside the lock, in a cache line that is ours at that moment anyway.
+    std::uint64_t operations YONDER_GUARDED_BY(lock) = 0;
     std::optional<Partition> partition YONDER_GUARDED_BY(lock);
     std::span<std::byte> range YONDER_GUARDED_BY(lock);
     std::string owner YONDER_GUARDED_BY(lock);
@@ -129,16 +137,20 @@ class Store {
   };
 
   explicit Store(const StoreOptions& options);
-  // Under the slot's lock.
   template <typename Visit>
-  static Access visit_incomplete(Slot& slot, Visit&& visit) {
-    if (slot.lost) return Access::kElsewhere;
-    if (segment::attempt(std::forward<Visit>(visit))) return Access::kDone;
-    slot.lost = true;
-    return Access::kElsewhere;
+  static Access run(Slot& slot, Visit&& visit) YONDER_REQUIRES(slot.lock) {
+    if (slot.incomplete) [[unlikely]] {
+      if (slot.lost) return Access::kElsewhere;
+      // A page that is lost ends the visit, not the process.
+      if (segment::attempt([&] { visit(*slot.partition); })) return Access::kDone;
+      slot.lost = true;
+      return Access::kElsewhere;
+    }
+    visit(*slot.partition);
+    return Access::kDone;
   }
   static Result<void> attach_locked(Slot& slot, std::span<std::byte> range, MemoryBudget& budget,
-                                    const PartitionPolicy& policy);
+                                    const PartitionPolicy& policy) YONDER_REQUIRES(slot.lock);
   Result<void> make_partition(std::size_t index);
   // False if nothing is arriving, or it did not arrive in time.
   bool wait_for_arrival(const Slot& slot) const;

@@ -96,7 +96,6 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
   LongValue rest;
   bool hit = false;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
-    partition.count_fetch();
     Item* item = partition.find(key, now_);
     if (item == nullptr) return;
     hit = true;

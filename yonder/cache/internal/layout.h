@@ -40,7 +40,6 @@ struct ListState {
 // Counted for ever; they move with the partition.
 struct PartitionCounters {
   std::uint64_t stored;             // Items that were put in.
-  std::uint64_t fetches;            // Lookups by clients: the load a balancer sees.
   std::uint64_t evicted;            // Thrown out for want of memory,
   std::uint64_t evicted_unfetched;  // of these never read,
   std::uint64_t evicted_active;     // read lately.
@@ -52,25 +51,31 @@ struct PartitionCounters {
   std::uint64_t moves_to_warm;
 };
 
-struct PartitionHeader {
-  std::uint64_t magic;
-  std::uint32_t layout_version;
-  std::uint32_t id;
-  std::uint64_t range_address;  // Where it must be mapped.
-  std::uint64_t range_bytes;
-  std::uint64_t last_cas;
+// What every lookup needs, in one cache line that only changes write.
+struct alignas(64) HotFields {
+  IndexState index;
   // flush_all: what has an older CAS number than this is gone…
   std::uint64_t flushed_cas;
   // …and when flush_due comes, what was last accessed by then. What a flush took that is
   // past stays gone when the next is ordered: flushed_until.
   Seconds flush_due;  // 0: none is ordered.
   Seconds flushed_until;
-  Seconds last_evicted_age;
-  std::uint32_t unused;
+  std::uint64_t last_cas;
   std::uint64_t items;
   std::uint64_t item_bytes;  // Header, key and value, without what the heap rounds up.
+};
+static_assert(sizeof(HotFields) == 64);
+
+struct PartitionHeader {
+  std::uint64_t magic;
+  std::uint32_t layout_version;
+  std::uint32_t id;
+  std::uint64_t range_address;  // Where it must be mapped.
+  std::uint64_t range_bytes;
   std::uint64_t crawl_bucket;
-  IndexState index;
+  Seconds last_evicted_age;
+
+  HotFields hot;
   std::array<ListState, kSegments> lists;
   PartitionCounters counters;
 };
