@@ -169,32 +169,34 @@ void Store::expect(std::size_t index) {
   slot.arriving = !slot.partition.has_value();
 }
 
-Result<void> Store::attach_locked(Slot& slot, std::span<std::byte> range, MemoryBudget& budget,
-                                  const PartitionPolicy& policy) {
-  if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition");
-  YONDER_TRY(partition, Partition::adopt(range, budget, policy));
+void Store::put(Slot& slot, std::span<std::byte> range, Partition partition) {
   slot.partition.emplace(std::move(partition));
   slot.operations = 0;
   slot.range = range;
   slot.arriving = false;
+  slot.lost = false;
   slot.owner.clear();
-  return {};
 }
 
 Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
   Slot& slot = *slots_[index];
   const sync::SpinGuard guard(slot.lock);
-  return attach_locked(slot, range, budget_, options_.policy);
+  if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
+  YONDER_TRY(partition, Partition::adopt(range, budget_, options_.policy));
+  put(slot, range, std::move(partition));
+  return {};
 }
 
 Result<void> Store::attach_arriving(std::size_t index, std::span<std::byte> range) {
   Slot& slot = *slots_[index];
   const sync::SpinGuard guard(slot.lock);
-  Result<void> attached;
-  YONDER_TRY_VOID(segment::attempt([&] { attached = attach_locked(slot, range, budget_, options_.policy); }));
-  YONDER_TRY_VOID(attached);
+  if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
+  std::optional<Result<Partition>> adopted;
+  YONDER_TRY_VOID(
+      segment::attempt([&] { adopted.emplace(Partition::adopt(range, budget_, options_.policy)); }));
+  if (!*adopted) return std::unexpected(adopted->error());
+  put(slot, range, std::move(**adopted));
   slot.incomplete = true;
-  slot.lost = false;
   return {};
 }
 

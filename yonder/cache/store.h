@@ -142,15 +142,15 @@ class Store {
     if (slot.incomplete) [[unlikely]] {
       if (slot.lost) return Access::kElsewhere;
       // A page that is lost ends the visit, not the process.
-      if (segment::attempt([&] { visit(*slot.partition); })) return Access::kDone;
+      Partition& partition = *slot.partition;
+      if (segment::attempt([&] { visit(partition); })) return Access::kDone;
       slot.lost = true;
       return Access::kElsewhere;
     }
     visit(*slot.partition);
     return Access::kDone;
   }
-  static Result<void> attach_locked(Slot& slot, std::span<std::byte> range, MemoryBudget& budget,
-                                    const PartitionPolicy& policy) YONDER_REQUIRES(slot.lock);
+  static void put(Slot& slot, std::span<std::byte> range, Partition partition) YONDER_REQUIRES(slot.lock);
   Result<void> make_partition(std::size_t index);
   // False if nothing is arriving, or it did not arrive in time.
   bool wait_for_arrival(const Slot& slot) const;

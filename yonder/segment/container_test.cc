@@ -110,6 +110,26 @@ TEST_F(ContainerTest, SegmentsOfImpossibleSizesAreRefused) {
   EXPECT_EQ(agent_->allocate(20_GiB).error(), ErrorCode::kResourceExhausted);
 }
 
+// The forms for coroutines do the same on another thread; the scheduler's goes on meanwhile.
+TEST_F(ContainerTest, CoroutinesWaitWithoutBlockingTheirThread) {
+  const std::unique_ptr<fabric::CompletionQueue> queue = fabric_->create_completion_queue({}).value();
+  fabric::Scheduler scheduler(*queue);
+  const Segment segment = agent_->allocate(1_MiB).value();
+  EXPECT_EQ(scheduler.block_on(agent_->async_connect(scheduler, segment.id, ProcessId(99))).error(),
+            ErrorCode::kNotFound);
+  EXPECT_EQ(scheduler.block_on(agent_->async_transfer(scheduler, segment.id)).error(), ErrorCode::kNotFound);
+  EXPECT_TRUE(scheduler.block_on(agent_->async_pull(scheduler, segment.id, {0, 4096})));
+  EXPECT_TRUE(scheduler.block_on(agent_->async_close(scheduler, segment.id)));
+  int ticks = 0;
+  const auto count = [&]() -> fabric::Task<void> {
+    for (; ticks < 5; ++ticks) co_await scheduler.sleep_for(std::chrono::milliseconds(1));
+  };
+  scheduler.spawn(count());
+  const Deadline soon = Deadline::after(clock_, std::chrono::milliseconds(100));
+  EXPECT_EQ(scheduler.block_on(agent_->async_receive(scheduler, soon)).error(), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(ticks, 5);
+}
+
 TEST_F(ContainerTest, OneArenaPerProcess) {
   EXPECT_EQ(Arena::reserve({.base = 0x6000'0000'0000, .slots = 1}).error(), ErrorCode::kAlreadyExists);
 }
