@@ -175,7 +175,7 @@ class Model {
 };
 
 void run(Model& model) {
-  const std::uint64_t steps = testing::scaled(30000) * testing::test_effort();
+  const std::uint64_t steps = testing::scaled(200000) * testing::test_effort();
   for (std::uint64_t i = 0; i < steps; ++i) {
     ASSERT_NO_FATAL_FAILURE(model.step()) << "step " << i;
     if (i % 500 == 0) model.check();
