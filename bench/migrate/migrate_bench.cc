@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -39,15 +41,22 @@ double now_us() { return static_cast<double>(os::SteadyClock::read().ns()) / 1e3
 
 // ---------------------------------------------------------------- the pause
 
-// From the fence at the source until receive() returned at the target.
+// From the fence at the source until the target is told that the segment is its own.
 Result<std::vector<double>> measure_pauses(const std::string& provider, std::size_t bytes, int rounds) {
-  const PairOptions options{.provider = provider, .receive = {.prefetch = false, .make_room = false}};
+  // The target's process has copies of its own of both.
+  std::atomic<double> owned_at{0};
+  std::atomic<std::uint64_t> owned{0};
+  const PairOptions options{.provider = provider,
+                            .receive = {.prefetch = false, .make_room = false},
+                            .on_received = [&](const segment::Segment& segment) {
+                              owned_at.store(now_us());
+                              owned.store(segment.id.value());
+                            }};
   YONDER_TRY(pair, Pair::start(options, [&](TargetSide& side) -> Result<void> {
                for (int i = 0; i < rounds; ++i) {
-                 YONDER_TRY(got, side.agent().receive(soon()));
-                 const double received = now_us();
-                 YONDER_TRY_VOID(side.agent().deallocate(got.id));
-                 YONDER_TRY_VOID(side.line().say(received));
+                 while (owned.load() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                 YONDER_TRY_VOID(side.agent().deallocate(segment::SegmentId(owned.exchange(0))));
+                 YONDER_TRY_VOID(side.line().say(owned_at.load()));
                }
                return {};
              }));
@@ -201,12 +210,20 @@ Result<double> raw_bandwidth(TargetSide& side, const std::string& address, const
   return static_cast<double>(token.length) * 1e9 / static_cast<double>(time.count());
 }
 
+bool is_local(Agent& agent) {
+  for (const segment::Migration& migration : agent.migrations()) {
+    if (migration.bytes_left > 0) return false;
+  }
+  return true;
+}
+
 // Bytes a second from the transfer until all is local, prefetcher alone.
 Result<double> pull_bandwidth(TargetSide& side) {
   YONDER_TRY(got, side.agent().receive(soon()));
   const Instant begin = os::SteadyClock::read();
-  YONDER_TRY_VOID(side.agent().close(got.id, soon()));
+  while (!is_local(side.agent())) std::this_thread::sleep_for(std::chrono::microseconds(200));
   const Duration time = os::SteadyClock::read() - begin;
+  YONDER_TRY_VOID(side.agent().close(got.id, soon()));
   YONDER_TRY_VOID(side.agent().deallocate(got.id));
   return static_cast<double>(got.memory.size()) * 1e9 / static_cast<double>(time.count());
 }

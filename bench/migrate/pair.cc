@@ -55,7 +55,9 @@ Result<void> be_target(PairLine& line, const PairOptions& options, const Pair::B
   YONDER_TRY(fabric, fabric::open(address_of(options.provider)));
   YONDER_TRY(arena, segment::Arena::reserve({}));
   YONDER_TRY(directory, segment::RemoteDirectory::connect(*fabric, directory_address));
-  YONDER_TRY(agent, segment::Agent::create(*fabric, *arena, *directory, agent_options(options)));
+  segment::AgentOptions agent_settings = agent_options(options);
+  agent_settings.on_received = options.on_received;
+  YONDER_TRY(agent, segment::Agent::create(*fabric, *arena, *directory, std::move(agent_settings)));
   YONDER_TRY_VOID(line.say(static_cast<double>(agent->id().value())));
   TargetSide side(*agent, *fabric, line);
   return body(side);

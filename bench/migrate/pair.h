@@ -32,6 +32,8 @@ namespace yonder::bench {
 struct PairOptions {
   std::string provider = "shm";
   segment::ReceiveOptions receive;
+  // At the target, the moment a segment is its own, on a thread of the agent.
+  std::function<void(const segment::Segment&)> on_received;
   bool pin = false;  // source and target on a core of their own, as if on a host of their own
 };
 

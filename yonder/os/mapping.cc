@@ -178,8 +178,7 @@ Result<Mapping> Mapping::move_out(std::size_t offset, std::size_t length, Mappin
   // The old range stays mapped (DONTUNMAP), so that nobody else can get it before it is
   // a reservation again. Until then an access there finds the same pages by a fault.
   constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-  if (::mremap(data_ + offset, length, length, kFlags, room.data_) == MAP_FAILED)
-    return fail_errno("mremap");
+  if (::mremap(data_ + offset, length, length, kFlags, room.data_) == MAP_FAILED) return fail_errno("mremap");
   YONDER_TRY_VOID(remap_reserved(offset, length));
   return room;
 }

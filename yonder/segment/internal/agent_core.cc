@@ -10,6 +10,14 @@ namespace yonder::segment {
 using internal::Holding;
 using internal::HoldingState;
 
+namespace {
+
+// After a Prepare the transfer comes in a few tens of microseconds: the poller that gets it
+// must not have gone to sleep. Messages are rare, so spinning after each costs nothing.
+constexpr Duration kPollerSpin = std::chrono::microseconds(300);
+
+}  // namespace
+
 Agent::Core::Core(fabric::Fabric& fabric, Arena& arena, Directory& directory, AgentOptions options)
     : fabric_(fabric),
       arena_(arena),
@@ -24,7 +32,8 @@ Result<void> Agent::Core::start() {
                                                    .pollers = 1,
                                                    .workers = 1,
                                                    .max_request = 8 * 1024,
-                                                   .max_response = 8 * 1024}));
+                                                   .max_response = 8 * 1024,
+                                                   .spin = kPollerSpin}));
   server_ = std::move(server);
   serve();
   YONDER_TRY_VOID(server_->start());
@@ -100,8 +109,9 @@ void Agent::Core::drop(const HoldingPtr& holding) {
     const auto found = table_.find(holding->id);
     if (found == table_.end() || found->second != holding) return;
     table_.erase(found);
-    // A mover that ends its own holding is joined by the ticker.
-    if (holding->mover.joinable()) ended_.push_back(holding);
+    // The ticker joins its mover, which may be the caller, and gives its memory back, which
+    // takes time in proportion.
+    ended_.push_back(holding);
   }
   std::shared_ptr<internal::Arrival> arrival;
   bool fenced = false;

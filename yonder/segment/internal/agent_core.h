@@ -85,7 +85,6 @@ class Agent::Core {
 
   // Target.
   Result<rpc::Empty> take_offer(const rpc::Context& context, const protocol::OfferRequest& offer);
-  Result<rpc::Empty> take_prepare();
   Result<rpc::Empty> take_transfer(const rpc::Context& context, const protocol::TransferRequest& request);
   Result<rpc::Empty> take_withdraw(const protocol::SegmentMessage& request);
   Result<void> check_offer(const protocol::OfferRequest& offer, Deadline deadline);
@@ -124,7 +123,7 @@ class Agent::Core {
   std::map<SegmentId, HoldingPtr> table_ YONDER_GUARDED_BY(mutex_);
   std::unordered_map<ProcessId, std::shared_ptr<internal::PeerLine>> lines_ YONDER_GUARDED_BY(mutex_);
   std::vector<os::Mapping> to_unmap_ YONDER_GUARDED_BY(mutex_);
-  std::vector<HoldingPtr> ended_ YONDER_GUARDED_BY(mutex_);  // their movers have ended
+  std::vector<HoldingPtr> ended_ YONDER_GUARDED_BY(mutex_);  // to be destroyed
   struct Closing {
     SegmentId segment;
     ProcessId source;
@@ -134,9 +133,6 @@ class Agent::Core {
   sync::Mutex received_mutex_;
   sync::Condition received_changed_;
   std::deque<Segment> received_ YONDER_GUARDED_BY(received_mutex_);
-  // Looked at without the lock by a receiver that was told to be ready.
-  std::atomic<std::uint32_t> received_count_{0};
-  std::atomic<std::int64_t> ready_until_ns_{0};
 
   std::jthread ticker_;  // Last: ends before what it uses.
 };

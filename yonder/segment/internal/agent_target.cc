@@ -6,7 +6,6 @@
 #include "yonder/base/log.h"
 #include "yonder/segment/internal/agent_core.h"
 #include "yonder/segment/internal/fault_router.h"
-#include "yonder/sync/spin.h"
 
 namespace yonder::segment {
 
@@ -15,10 +14,6 @@ using internal::Holding;
 using internal::HoldingState;
 
 namespace {
-
-// After a Prepare the transfer is on its way; a receiver looks for it so long without
-// going to sleep. Longer than a fence and a commit take, short enough for one lost source.
-constexpr Duration kReadyFor = std::chrono::milliseconds(2);
 
 // A source that does not hear in this time is told again by the ticker.
 constexpr Duration kCloseTimeout = std::chrono::milliseconds(500);
@@ -34,8 +29,9 @@ void Agent::Core::serve_target() {
   server_->handle<p::Withdraw>(
       [this](const rpc::Context&, const p::SegmentMessage& request) { return take_withdraw(request); },
       worker);
+  // Nothing to do: it has woken the poller.
   server_->handle<p::Prepare>(
-      [this](const rpc::Context&, const p::SegmentMessage&) { return take_prepare(); });
+      [](const rpc::Context&, const p::SegmentMessage&) -> Result<rpc::Empty> { return rpc::Empty{}; });
   server_->handle<p::Transfer>([this](const rpc::Context& context, const p::TransferRequest& request) {
     return take_transfer(context, request);
   });
@@ -104,12 +100,6 @@ Result<rpc::Empty> Agent::Core::take_withdraw(const protocol::SegmentMessage& re
 
 // ---------------------------------------------------------------- transfer
 
-Result<rpc::Empty> Agent::Core::take_prepare() {
-  ready_until_ns_.store((clock_.now() + kReadyFor).ns(), std::memory_order_relaxed);
-  received_changed_.notify_all();
-  return rpc::Empty{};
-}
-
 Result<rpc::Empty> Agent::Core::take_transfer(const rpc::Context& context,
                                               const protocol::TransferRequest& request) {
   YONDER_TRY(holding, find(request.segment));
@@ -146,29 +136,19 @@ void Agent::Core::hand_out(const Segment& segment) {
   }
   const sync::LockGuard lock(received_mutex_);
   received_.push_back(segment);
-  received_count_.fetch_add(1, std::memory_order_release);
   received_changed_.notify_one();
 }
 
 Result<Segment> Agent::Core::receive(Deadline deadline) {
   deadline = or_default(deadline);
-  for (;;) {
-    // relaxed: a hint that it is worth to look instead of to sleep.
-    while (received_count_.load(std::memory_order_relaxed) == 0 &&
-           clock_.now().ns() < ready_until_ns_.load(std::memory_order_relaxed)) {
-      sync::cpu_pause();
-    }
-    sync::LockGuard lock(received_mutex_);
-    if (!received_.empty()) {
-      const Segment segment = received_.front();
-      received_.pop_front();
-      received_count_.fetch_sub(1, std::memory_order_relaxed);
-      return segment;
-    }
-    if (clock_.now().ns() < ready_until_ns_.load(std::memory_order_relaxed)) continue;
+  sync::LockGuard lock(received_mutex_);
+  while (received_.empty()) {
     if (!received_changed_.wait(lock, deadline) && received_.empty())
       return fail(ErrorCode::kDeadlineExceeded, "receive a segment");
   }
+  const Segment segment = received_.front();
+  received_.pop_front();
+  return segment;
 }
 
 // ---------------------------------------------------------------- the mover
