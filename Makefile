@@ -44,7 +44,7 @@ build: ## build the release; its programs are in build/release/bin
 asan tsan: # one recipe: the presets carry the difference
 	@$(PACKAGES) build test clang
 	cmake --preset $@
-	cmake --build --preset $@ -j$(JOBS) --target yonder_tests
+	cmake --build --preset $@ -j$(JOBS) --target yonder_instrumented_tests
 	$(CTEST) --preset $@ $(INSTRUMENTED)
 asan: ## run unit, stress, model and sim tests under AddressSanitizer and UBSan
 tsan: ## run the same under ThreadSanitizer
@@ -74,7 +74,7 @@ tidy: ## run clang-tidy over the whole tree
 coverage: ## measure what the tests reach; build/coverage/report.html
 	@$(PACKAGES) build test cover
 	cmake --preset coverage
-	cmake --build --preset coverage -j$(JOBS) --target yonder_tests
+	cmake --build --preset coverage -j$(JOBS) --target yonder_instrumented_tests
 	$(CTEST) --preset coverage $(INSTRUMENTED)
 	gcovr --root . --object-directory build/coverage build/coverage --filter yonder/ --exclude '.*_test\.cc' \
 	  --exclude yonder/testing/ --exclude-throw-branches --print-summary --html-details build/coverage/report.html
