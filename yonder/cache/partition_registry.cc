@@ -20,13 +20,6 @@ constexpr std::size_t kLoadsPerMessage = 256;
 constexpr double kNewRate = 0.5;
 constexpr std::size_t kPlaceBytes = 4 + 8 + 8 + 8 + 4 + Registry::kMaxAddress;
 
-template <std::uint16_t kNumber, typename RequestType, typename ResponseType>
-struct MethodOf {
-  static constexpr rpc::MethodId kMethod{kNumber};
-  using Request = RequestType;
-  using Response = ResponseType;
-};
-
 struct CountMessage {
   static constexpr std::size_t kMaxBytes = 4;
   std::uint32_t count = 0;
@@ -201,19 +194,19 @@ struct PlanMessage {
   }
 };
 
-struct Partitions : MethodOf<540, rpc::Empty, CountMessage> {};
-struct Announce : MethodOf<541, AnnounceMessage, rpc::Empty> {};
-struct Claim : MethodOf<542, ClaimMessage, rpc::Empty> {};
-struct View : MethodOf<543, CountMessage, PlacesMessage> {};
-struct Servers : MethodOf<544, rpc::Empty, PlacesMessage> {};
-struct Order : MethodOf<545, OrderRequest, NumberMessage> {};
-struct TakeOrder : MethodOf<546, NumberMessage, OrdersMessage> {};
-struct FinishOrder : MethodOf<547, FinishMessage, rpc::Empty> {};
-struct CancelOrder : MethodOf<548, NumberMessage, rpc::Empty> {};
-struct PauseOrders : MethodOf<549, NumberMessage, rpc::Empty> {};
-struct Orders : MethodOf<550, rpc::Empty, OrdersMessage> {};
-struct Report : MethodOf<551, LoadsMessage, rpc::Empty> {};
-struct Plan : MethodOf<552, rpc::Empty, PlanMessage> {};
+struct Partitions : rpc::MethodOf<540, rpc::Empty, CountMessage> {};
+struct Announce : rpc::MethodOf<541, AnnounceMessage, rpc::Empty> {};
+struct Claim : rpc::MethodOf<542, ClaimMessage, rpc::Empty> {};
+struct View : rpc::MethodOf<543, CountMessage, PlacesMessage> {};
+struct Servers : rpc::MethodOf<544, rpc::Empty, PlacesMessage> {};
+struct Order : rpc::MethodOf<545, OrderRequest, NumberMessage> {};
+struct TakeOrder : rpc::MethodOf<546, NumberMessage, OrdersMessage> {};
+struct FinishOrder : rpc::MethodOf<547, FinishMessage, rpc::Empty> {};
+struct CancelOrder : rpc::MethodOf<548, NumberMessage, rpc::Empty> {};
+struct PauseOrders : rpc::MethodOf<549, NumberMessage, rpc::Empty> {};
+struct Orders : rpc::MethodOf<550, rpc::Empty, OrdersMessage> {};
+struct Report : rpc::MethodOf<551, LoadsMessage, rpc::Empty> {};
+struct Plan : rpc::MethodOf<552, rpc::Empty, PlanMessage> {};
 
 Result<rpc::Empty> empty(Result<void> done) {
   if (!done) return std::unexpected(done.error());

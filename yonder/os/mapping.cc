@@ -209,6 +209,10 @@ Result<void> Mapping::prefer_huge_pages(std::size_t offset, std::size_t length) 
   return advise(offset, length, MADV_HUGEPAGE, "madvise(HUGEPAGE)");
 }
 
+Result<void> Mapping::keep_from_children(std::size_t offset, std::size_t length) {
+  return advise(offset, length, MADV_DONTFORK, "madvise(MADV_DONTFORK)");
+}
+
 Result<void> Mapping::populate_write(std::size_t offset, std::size_t length) {
   return advise(offset, length, MADV_POPULATE_WRITE, "madvise(POPULATE_WRITE)");
 }

@@ -110,6 +110,8 @@ class Mapping {
   Result<void> drop_pages(std::size_t offset, std::size_t length);
   // Asks for transparent huge pages. kUnsupported if the kernel was built without.
   Result<void> prefer_huge_pages(std::size_t offset, std::size_t length);
+  // Children made by fork do not get the range: an access there faults.
+  Result<void> keep_from_children(std::size_t offset, std::size_t length);
   // Allocates the pages for writing / fills the page table for reading, now.
   // Errors: kOutOfMemory, and kOsError with EFAULT past the end of a file.
   Result<void> populate_write(std::size_t offset, std::size_t length);

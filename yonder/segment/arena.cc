@@ -54,9 +54,11 @@ std::size_t Arena::offset_of(SlotRange range) const {
 std::byte* Arena::address_of(SlotRange range) const { return memory_.data() + offset_of(range); }
 
 Result<void> Arena::map(SlotRange range, const os::Memfd& file) {
-  return memory_.remap_file(
-      offset_of(range), file.fd(),
-      {.bytes = std::size_t{range.count} * kSlotBytes, .protection = os::Protection::kReadWrite});
+  const std::size_t bytes = std::size_t{range.count} * kSlotBytes;
+  YONDER_TRY_VOID(memory_.remap_file(offset_of(range), file.fd(),
+                                     {.bytes = bytes, .protection = os::Protection::kReadWrite}));
+  // A segment has one owner, and a child would see zeros where pages have not arrived.
+  return memory_.keep_from_children(offset_of(range), bytes);
 }
 
 Result<os::Mapping> Arena::make_room(SlotRange range) {

@@ -47,7 +47,8 @@ class Arena {
   // Requires contains() (checked), as do all below.
   std::byte* address_of(SlotRange range) const;
 
-  // Maps a file over whole slots; what lies beyond its end cannot be touched.
+  // Maps a file over whole slots; what lies beyond its end cannot be touched. Children made
+  // by fork do not get it.
   Result<void> map(SlotRange range, const os::Memfd& file);
   // Takes the pages away, in constant time: any later access to the slots faults.
   // `room` comes from make_room(). Destroying the result frees the page tables, which

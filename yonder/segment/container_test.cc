@@ -8,6 +8,7 @@
 
 #include "yonder/base/prng.h"
 #include "yonder/fabric/shm/shm.h"
+#include "yonder/os/process.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/segment/local_directory.h"
 #include "yonder/segment/migratable.h"
@@ -128,6 +129,17 @@ TEST_F(ContainerTest, CoroutinesWaitWithoutBlockingTheirThread) {
   const Deadline soon = Deadline::after(clock_, std::chrono::milliseconds(100));
   EXPECT_EQ(scheduler.block_on(agent_->async_receive(scheduler, soon)).error(), ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(ticks, 5);
+}
+
+TEST_F(ContainerTest, SegmentsAreNotForChildren) {
+  const Segment segment = agent_->allocate(1_MiB).value();
+  segment.memory[0] = std::byte{7};
+  // Only what may be done in a copy of a process that has threads.
+  auto child = os::Child::fork([&] { return std::to_integer<int>(segment.memory[0]); }).value();
+  const os::ExitStatus status = child.wait(Deadline::after(clock_, std::chrono::seconds(20))).value();
+  EXPECT_FALSE(status.success());
+  EXPECT_NE(status.value, 7);
+  EXPECT_EQ(segment.memory[0], std::byte{7});
 }
 
 TEST_F(ContainerTest, OneArenaPerProcess) {

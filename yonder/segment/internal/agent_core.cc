@@ -62,6 +62,8 @@ Agent::Core::~Core() {
     }
     drop(holding);
   }
+  held.clear();
+  give_back_memory();
   if (self_ != ProcessId(0)) (void)directory_.leave(self_, or_default({}));
 }
 

@@ -108,6 +108,8 @@ class Agent::Core {
   void look_after_leaving(const HoldingPtr& holding);
   void report_arrived(const HoldingPtr& holding);
   void repeat_closings();
+  // Unmaps and destroys what has ended.
+  void give_back_memory();
   void unmap_later(os::Mapping mapping);
 
   fabric::Fabric& fabric_;

@@ -40,13 +40,10 @@ void Agent::Core::tick(std::uint64_t round) {
   if (const Result<void> renewed = directory_.renew(self_, or_default({})); !renewed && round % 100 == 0)
     log_warn("segment", "lease not renewed", {{"process", self_.value()}, {"error", renewed.error()}});
   repeat_closings();
+  give_back_memory();
   std::vector<HoldingPtr> held;
   {
-    std::vector<os::Mapping> unmapped;
-    std::vector<HoldingPtr> ended;  // Joins their movers.
     const sync::LockGuard lock(mutex_);
-    unmapped.swap(to_unmap_);
-    ended.swap(ended_);
     for (const auto& [id, holding] : table_) held.push_back(holding);
   }
   for (const HoldingPtr& holding : held) {
@@ -63,6 +60,21 @@ void Agent::Core::tick(std::uint64_t round) {
       default:
         break;
     }
+  }
+}
+
+void Agent::Core::give_back_memory() {
+  std::vector<os::Mapping> unmapped;
+  std::vector<HoldingPtr> ended;
+  {
+    const sync::LockGuard lock(mutex_);
+    unmapped.swap(to_unmap_);
+    ended.swap(ended_);
+  }
+  for (const HoldingPtr& holding : ended) {
+    // A mover that has ended its own holding has a reference to it until it is gone: it
+    // must not be the last, or the thread would wait for itself.
+    if (holding->mover.joinable()) holding->mover.join();
   }
 }
 

@@ -43,13 +43,6 @@ inline constexpr std::size_t kMaxRecords = 64;  // per message
 inline constexpr std::size_t kMaxRanges = 256;  // per message
 inline constexpr std::size_t kRecordBytes = 8 + 4 + 4 + 8 + 8 + 8 + 8 + 1;
 
-template <std::uint16_t kNumber, typename RequestType, typename ResponseType>
-struct MethodOf {
-  static constexpr rpc::MethodId kMethod{kNumber};
-  using Request = RequestType;
-  using Response = ResponseType;
-};
-
 void encode(rpc::Writer& out, const SegmentRecord& record);
 SegmentRecord decode_record(rpc::Reader& in);
 
@@ -186,24 +179,24 @@ struct ArrivedRequest {
   }
 };
 
-struct Join : MethodOf<500, Address, ProcessMessage> {};
-struct Renew : MethodOf<501, ProcessMessage, rpc::Empty> {};
-struct Leave : MethodOf<502, ProcessMessage, rpc::Empty> {};
-struct AddressOf : MethodOf<503, ProcessMessage, Address> {};
-struct Allocate : MethodOf<504, AllocateRequest, RecordMessage> {};
-struct Deallocate : MethodOf<505, SegmentBy, rpc::Empty> {};
-struct Find : MethodOf<506, SegmentMessage, RecordMessage> {};
-struct List : MethodOf<507, SegmentMessage, Records> {};
-struct BeginMove : MethodOf<508, MoveMessage, RecordMessage> {};
-struct CommitMove : MethodOf<509, MoveMessage, RecordMessage> {};
-struct CancelMove : MethodOf<510, SegmentBy, rpc::Empty> {};
+struct Join : rpc::MethodOf<500, Address, ProcessMessage> {};
+struct Renew : rpc::MethodOf<501, ProcessMessage, rpc::Empty> {};
+struct Leave : rpc::MethodOf<502, ProcessMessage, rpc::Empty> {};
+struct AddressOf : rpc::MethodOf<503, ProcessMessage, Address> {};
+struct Allocate : rpc::MethodOf<504, AllocateRequest, RecordMessage> {};
+struct Deallocate : rpc::MethodOf<505, SegmentBy, rpc::Empty> {};
+struct Find : rpc::MethodOf<506, SegmentMessage, RecordMessage> {};
+struct List : rpc::MethodOf<507, SegmentMessage, Records> {};
+struct BeginMove : rpc::MethodOf<508, MoveMessage, RecordMessage> {};
+struct CommitMove : rpc::MethodOf<509, MoveMessage, RecordMessage> {};
+struct CancelMove : rpc::MethodOf<510, SegmentBy, rpc::Empty> {};
 
-struct Offer : MethodOf<520, OfferRequest, rpc::Empty> {};
-struct Prepare : MethodOf<521, SegmentMessage, rpc::Empty> {};
-struct Transfer : MethodOf<522, TransferRequest, rpc::Empty> {};
-struct Withdraw : MethodOf<523, SegmentMessage, rpc::Empty> {};
-struct DataRanges : MethodOf<524, DataRangesRequest, Ranges> {};
-struct Arrived : MethodOf<525, ArrivedRequest, rpc::Empty> {};
-struct Close : MethodOf<526, SegmentMessage, rpc::Empty> {};
+struct Offer : rpc::MethodOf<520, OfferRequest, rpc::Empty> {};
+struct Prepare : rpc::MethodOf<521, SegmentMessage, rpc::Empty> {};
+struct Transfer : rpc::MethodOf<522, TransferRequest, rpc::Empty> {};
+struct Withdraw : rpc::MethodOf<523, SegmentMessage, rpc::Empty> {};
+struct DataRanges : rpc::MethodOf<524, DataRangesRequest, Ranges> {};
+struct Arrived : rpc::MethodOf<525, ArrivedRequest, rpc::Empty> {};
+struct Close : rpc::MethodOf<526, SegmentMessage, rpc::Empty> {};
 
 }  // namespace yonder::segment::protocol

@@ -297,7 +297,7 @@ std::string Actor::end() {
   ::shutdown(line_.get(), SHUT_RDWR);
   const Result<os::ExitStatus> status = child_->wait(Deadline::at(os::SteadyClock::read() + 20s));
   if (!status) child_->kill(SIGKILL).value();
-  return errors();
+  return seen_dead_ ? "" : errors();
 }
 
 Result<void> Actor::start(const std::string& directory) {
@@ -334,7 +334,10 @@ void Actor::kill() {
   wait();
 }
 
-os::ExitStatus Actor::wait() { return child_->wait(Deadline::at(os::SteadyClock::read() + 30s)).value(); }
+os::ExitStatus Actor::wait() {
+  seen_dead_ = true;
+  return child_->wait(Deadline::at(os::SteadyClock::read() + 30s)).value();
+}
 
 std::string Actor::errors() const {
   std::string text(64 * 1024, '\0');

@@ -80,7 +80,8 @@ class Actor {
   void kill();
   // How it ended. Waits.
   os::ExitStatus wait();
-  // Lets it end by itself; what it wrote to stderr in its life.
+  // Lets it end by itself; what it wrote to stderr in its life, or nothing if the test has
+  // watched it die.
   std::string end();
   // What it wrote to stderr so far.
   std::string errors() const;
@@ -90,6 +91,7 @@ class Actor {
   os::Fd errors_;
   std::unique_ptr<os::Child> child_;
   ProcessId id_;
+  bool seen_dead_ = false;
 };
 
 }  // namespace yonder::segment::suite
