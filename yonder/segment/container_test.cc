@@ -143,7 +143,8 @@ TEST_F(ContainerTest, SegmentsAreNotForChildren) {
 }
 
 TEST_F(ContainerTest, OneArenaPerProcess) {
-  EXPECT_EQ(Arena::reserve({.base = 0x6000'0000'0000, .slots = 1}).error(), ErrorCode::kAlreadyExists);
+  EXPECT_EQ(Arena::reserve({.base = arena_->base() + arena_->slots() * kSlotBytes, .slots = 1}).error(),
+            ErrorCode::kAlreadyExists);
 }
 
 }  // namespace

@@ -84,12 +84,22 @@ Arrival::~Arrival() = default;
 
 Result<void> Arrival::connect_lanes(fabric::Fabric& fabric, const std::string& address) {
   for (DemandLane& lane : lanes_) {
-    YONDER_TRY(connected, Lane::connect(fabric, address, 16));
+    YONDER_TRY(connected, connect_lane(fabric, address, 16));
     lane.lane = std::move(connected);
   }
-  YONDER_TRY(connected, Lane::connect(fabric, address, 64));
+  YONDER_TRY(connected, connect_lane(fabric, address, 64));
   prefetch_lane_ = std::move(connected);
   return {};
+}
+
+// The first read of a lane maps the source's memory and allocates what the endpoint needs:
+// not in the first touch, which is a signal handler.
+Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const std::string& address,
+                                                    std::uint32_t depth) {
+  YONDER_TRY(lane, Lane::connect(fabric, address, depth));
+  std::array<std::byte, 64> ignored;
+  YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), region_.at(0), source_deadline()));
+  return lane;
 }
 
 // ---------------------------------------------------------------- claims

@@ -127,6 +127,8 @@ class Arrival final : public FaultServer {
   Arrival(fabric::Fabric& fabric, const Source& source, const Memory& memory, const ArrivalOptions& options,
           os::Userfaultfd faults);
   Result<void> connect_lanes(fabric::Fabric& fabric, const std::string& address);
+  Result<std::unique_ptr<Lane>> connect_lane(fabric::Fabric& fabric, const std::string& address,
+                                             std::uint32_t depth);
 
   // Claims missing pages from `first` on, at most `limit`.
   Run claim(std::size_t first, std::size_t limit);
