@@ -251,7 +251,8 @@ class Stage {
       if (::readlink(link.c_str(), target.data(), target.size() - 1) <= 0) continue;
       if (std::string_view(target.data()).find("yonder-segment") == std::string_view::npos) continue;
       struct stat status{};
-      if (::fstat(fd, &status) == 0 && counted.insert(status.st_ino).second)
+      // By its name: the descriptor may be closed by another thread.
+      if (::stat(link.c_str(), &status) == 0 && counted.insert(status.st_ino).second)
         bytes += static_cast<std::uint64_t>(status.st_blocks) * 512;
     }
     return bytes;
