@@ -249,11 +249,17 @@ TEST_P(Migrations, TellWhatIsMissingWhenTheSourceDiesDuringThePull) {
 
 TEST_P(Migrations, EndATouchOfALostPageWithAClearMessage) {
   open(2, {.prefetch = false, .source_timeout_ms = 300});
-  const std::uint64_t id = offer(kMiB, 1);
+  const std::uint64_t id = offer(16 * kMiB, 1);
   ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
   ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
   actor(0).kill();
-  EXPECT_FALSE(actor(1).ask({.what = What::kReadWord, .a = id, .b = 0}));
+  // Far from each other, so that each touch is a pull; until the death is noticed.
+  bool lived = true;
+  for (std::uint64_t offset = 0; lived && offset < 16 * kMiB; offset += 64 << 10) {
+    lived = actor(1).ask({.what = What::kReadWord, .a = id, .b = offset}).has_value();
+    std::this_thread::sleep_for(5ms);
+  }
+  ASSERT_FALSE(lived);
   EXPECT_FALSE(actor(1).wait().success());
   EXPECT_NE(actor(1).errors().find("did not arrive"), std::string::npos) << actor(1).errors();
 }
