@@ -91,7 +91,9 @@ class Chaos {
     ASSERT_EQ(finished_, kClients) << "O2: a call never ended";
     world_.inject({});
     node_->begin_stop();
-    (void)scheduler_->run(Deadline::after(world_.clock(), 10s));
+    // Nobody polls the clients' queues any more: one that lost its receives takes neither its
+    // last answer nor the goodbye, and the node waits a send_timeout (5 s) for each.
+    (void)scheduler_->run(Deadline::after(world_.clock(), 20s));
     ASSERT_TRUE(node_->stopped());
     for (std::size_t i = 0; i < node_->heap().classes().count(); ++i)
       node_->heap().compactor().stop(static_cast<std::uint8_t>(i));
