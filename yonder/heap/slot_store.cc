@@ -1,0 +1,268 @@
+#include "yonder/heap/slot_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "yonder/base/secure_random.h"
+#include "yonder/fabric/open/open.h"
+
+namespace yonder::heap {
+namespace {
+
+constexpr std::uint32_t kLaneDepth = 128;
+// So many requests are described to the endpoint at a time.
+constexpr std::size_t kPostAtOnce = 32;
+
+Result<std::string> random_name(const char* kind) {
+  YONDER_TRY(random, secure_random_u64());
+  return fmt::format("{}-{:016x}", kind, random);
+}
+
+// Where to start looking for a lane: threads differ, a thread stays with its own.
+std::size_t thread_number() {
+  static std::atomic<std::size_t> next{0};
+  // relaxed: a number that differs is all that is wanted.
+  thread_local const std::size_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- a call
+
+// The requests of one blocking call: counts them out and in, and keeps the first error.
+class SlotStore::Batch : private fabric::Operation {
+ public:
+  Batch() : Operation(&Batch::on_done) {}
+
+  Result<void> run(SlotStore& store, Lane& lane, fabric::Op op, std::span<const Transfer> transfers) {
+    fabric::Endpoint& endpoint = lane.endpoint();
+    const Deadline deadline = Deadline::after(lane.queue->clock(), store.timeout_);
+    std::size_t next = 0;
+    while (next < transfers.size() || under_way_ != 0) {
+      if (next < transfers.size() && first_failure_ == ErrorCode::kOk) {
+        next += post(store, endpoint, op, transfers.subspan(next), deadline);
+      } else if (under_way_ == 0) {
+        break;
+      }
+      lane.queue->poll({});
+      if (under_way_ != 0) {
+        // Guarantee E2 of the endpoint ends this.
+        (void)lane.queue->wait_for_operations();
+        lane.queue->poll({});
+      }
+    }
+    if (first_failure_ != ErrorCode::kOk) return fail(first_failure_, "far memory transfer");
+    return {};
+  }
+
+ private:
+  std::size_t post(SlotStore& store, fabric::Endpoint& endpoint, fabric::Op op,
+                   std::span<const Transfer> transfers, Deadline deadline) {
+    std::array<fabric::LocalPiece, kPostAtOnce> pieces;
+    std::array<fabric::WorkRequest, kPostAtOnce> requests;
+    const std::size_t count = std::min(transfers.size(), kPostAtOnce);
+    for (std::size_t i = 0; i < count; ++i) {
+      pieces[i] = store.piece(transfers[i]);
+      requests[i] = {.op = op,
+                     .flags = fabric::RequestFlags::kOperation,
+                     .user_data = reinterpret_cast<std::uint64_t>(static_cast<Operation*>(this)),
+                     .local = {&pieces[i], 1},
+                     .remote = store.token_.at(transfers[i].offset),
+                     .deadline = deadline};
+    }
+    const Result<std::size_t> posted = endpoint.post({requests.data(), count});
+    if (posted) {
+      under_way_ += *posted;
+      return *posted;
+    }
+    // A full queue empties as we poll, whoever's requests they are.
+    if (posted.error() != ErrorCode::kQueueFull) first_failure_ = posted.error().code();
+    return 0;
+  }
+
+  static void on_done(Operation& self, const fabric::Completion& completion) {
+    auto& batch = static_cast<Batch&>(self);
+    --batch.under_way_;
+    if (!completion.ok() && batch.first_failure_ == ErrorCode::kOk) batch.first_failure_ = completion.status;
+  }
+
+  std::size_t under_way_ = 0;
+  ErrorCode first_failure_ = ErrorCode::kOk;
+};
+
+void AsyncRead::done(Operation& self, const fabric::Completion& completion) {
+  auto& read = static_cast<AsyncRead&>(self);
+  if (completion.ok()) {
+    read.on_done({});
+  } else {
+    read.on_done(fail(completion.status, "far memory read-ahead"));
+  }
+}
+
+// ---------------------------------------------------------------- opening
+
+Result<std::unique_ptr<SlotStore>> SlotStore::open(const SlotStoreOptions& options) {
+  if (options.bytes.count() == 0 || options.lanes == 0) {
+    return fail(ErrorCode::kInvalidArgument, "far memory: no bytes or no lanes");
+  }
+  std::unique_ptr<SlotStore> store(new SlotStore);
+  store->timeout_ = options.timeout;
+  YONDER_TRY_VOID(options.node.empty() ? store->open_embedded(options) : store->open_node(options));
+  return store;
+}
+
+Result<void> SlotStore::open_embedded(const SlotStoreOptions& options) {
+  YONDER_TRY(fabric, fabric::open("shm:"));
+  fabric_ = std::move(fabric);
+  const std::size_t bytes = os::round_up(options.bytes.count(), kPageBytes);
+  YONDER_TRY(memfd, os::Memfd::create({.name = "yonder-far", .size = bytes}));
+  memfd_ = std::move(memfd);
+  YONDER_TRY(memory,
+             os::Mapping::of_file(memfd_->fd(), {.bytes = bytes, .protection = os::Protection::kReadWrite}));
+  memory_ = std::move(memory);
+  (void)memory_.prefer_huge_pages(0, bytes);  // Where the kernel has them: it is the faster memory.
+  YONDER_TRY(region,
+             fabric_->register_memory({.memory = memory_.bytes(),
+                                       .rights = fabric::Rights::kRead | fabric::Rights::kWrite,
+                                       .backing = fabric::Backing{.fd = memfd_->fd().get(), .offset = 0}}));
+  region_ = std::move(region);
+  token_ = region_.token();
+  YONDER_TRY(name, random_name("far"));
+  YONDER_TRY(listener, fabric_->listen({.address = "shm:" + name, .passive = true}));
+  listener_ = std::move(listener);
+  const std::string address = "shm:" + name + (options.link.empty() ? "" : "?" + options.link);
+  for (std::uint32_t i = 0; i < options.lanes; ++i) {
+    auto lane = std::make_unique<Lane>();
+    YONDER_TRY(queue, fabric_->create_completion_queue({}));
+    lane->queue = std::move(queue);
+    YONDER_TRY(endpoint,
+               fabric_->connect({.address = address,
+                                 .endpoint = {.depth = kLaneDepth, .default_timeout = options.timeout}},
+                                *lane->queue));
+    lane->own_endpoint = std::move(endpoint);
+    lanes_.push_back(std::move(lane));
+  }
+  return {};
+}
+
+Result<void> SlotStore::open_node(const SlotStoreOptions& options) {
+  YONDER_TRY(fabric, fabric::open(options.node));
+  fabric_ = std::move(fabric);
+  for (std::uint32_t i = 0; i < options.lanes; ++i) {
+    auto lane = std::make_unique<Lane>();
+    YONDER_TRY_VOID(open_lane(*lane, options, options.node));
+    lanes_.push_back(std::move(lane));
+  }
+  extent_ = options.name;
+  if (extent_.empty()) {
+    YONDER_TRY(name, random_name("heap"));
+    extent_ = std::move(name);
+  }
+  const std::size_t bytes = os::round_up(options.bytes.count(), kPageBytes);
+  YONDER_TRY(token, lanes_.front()->session->create(extent_, bytes));
+  token_ = token;
+  return {};
+}
+
+Result<void> SlotStore::open_lane(Lane& lane, const SlotStoreOptions& options, const std::string& address) {
+  YONDER_TRY(queue, fabric_->create_completion_queue({}));
+  lane.queue = std::move(queue);
+  lane.scheduler = std::make_unique<fabric::Scheduler>(*lane.queue);
+  YONDER_TRY(session, client::ExtentSession::connect(*fabric_, {.address = address,
+                                                                .timeout = options.timeout,
+                                                                .depth = kLaneDepth,
+                                                                .queue = lane.queue.get(),
+                                                                .scheduler = lane.scheduler.get()}));
+  lane.session = std::move(session);
+  return {};
+}
+
+SlotStore::~SlotStore() {
+  // The extent is of nobody else; if the node is away it goes with the node.
+  if (!extent_.empty() && !lanes_.empty()) (void)lanes_.front()->session->remove(extent_);
+  for (const auto& lane : lanes_) {
+    lane->endpoint().close();
+    lane->queue->poll({});  // Tells the reads that were under way.
+  }
+  lanes_.clear();
+}
+
+Result<void> SlotStore::use_memory(std::span<std::byte> memory) {
+  if (!fabric_->capabilities().copies_unregistered) return {};
+  YONDER_TRY(region, fabric_->register_memory({.memory = memory, .rights = fabric::Rights::kRead}));
+  local_ = std::move(region);
+  return {};
+}
+
+// ---------------------------------------------------------------- transfers
+
+fabric::LocalPiece SlotStore::piece(const Transfer& transfer) const {
+  fabric::LocalPiece piece{.data = transfer.local, .length = transfer.bytes};
+  if (local_ && transfer.local >= local_.memory().data() &&
+      transfer.local + transfer.bytes <= local_.memory().data() + local_.memory().size()) {
+    piece.key = local_.local_key();
+  }
+  return piece;
+}
+
+SlotStore::Lane& SlotStore::take_lane() {
+  const std::size_t first = thread_number();
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = *lanes_[(first + i) % lanes_.size()];
+    if (lane.lock.try_lock()) return lane;
+  }
+  // All are busy, each with operations that have deadlines.
+  Lane& lane = *lanes_[first % lanes_.size()];
+  lane.lock.lock();
+  return lane;
+}
+
+Result<void> SlotStore::move(fabric::Op op, std::span<const Transfer> transfers) {
+  if (transfers.empty()) return {};
+  Lane& lane = take_lane();
+  Batch batch;
+  const Result<void> moved = batch.run(*this, lane, op, transfers);
+  lane.lock.unlock();
+  return moved;
+}
+
+Result<void> SlotStore::read_many(std::span<const Transfer> transfers) {
+  return move(fabric::Op::kRead, transfers);
+}
+Result<void> SlotStore::write_many(std::span<const Transfer> transfers) {
+  return move(fabric::Op::kWrite, transfers);
+}
+
+std::size_t SlotStore::start(std::span<AsyncRead* const> reads) {
+  std::array<fabric::LocalPiece, kPostAtOnce> pieces;
+  std::array<fabric::WorkRequest, kPostAtOnce> requests;
+  const std::size_t count = std::min(reads.size(), kPostAtOnce);
+  Lane& lane = take_lane();
+  const Deadline deadline = Deadline::after(lane.queue->clock(), timeout_);
+  for (std::size_t i = 0; i < count; ++i) {
+    pieces[i] = piece(reads[i]->transfer);
+    requests[i] = {.op = fabric::Op::kRead,
+                   .flags = fabric::RequestFlags::kOperation,
+                   .user_data = reinterpret_cast<std::uint64_t>(static_cast<fabric::Operation*>(reads[i])),
+                   .local = {&pieces[i], 1},
+                   .remote = token_.at(reads[i]->transfer.offset),
+                   .deadline = deadline};
+  }
+  const Result<std::size_t> posted = lane.endpoint().post({requests.data(), count});
+  lane.lock.unlock();
+  return posted.value_or(0);
+}
+
+void SlotStore::poll() {
+  for (const auto& lane : lanes_) {
+    if (!lane->lock.try_lock()) continue;
+    lane->queue->poll({});
+    lane->lock.unlock();
+  }
+}
+
+}  // namespace yonder::heap

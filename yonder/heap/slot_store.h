@@ -1,0 +1,144 @@
+#pragma once
+// SlotStore: the far side of a heap. Memory of a memory node, in slots of one page, that
+// many threads of this process read and write one-sidedly.
+//
+//   auto store = SlotStore::open({.node = "tcp://node-1:7400", .bytes = Bytes(64 << 30)});
+//   store->read(frame, slot_offset);                        // blocks
+//   store->write_many(victims);                             // one post for all of them
+//   store->start(reads);  …  store->poll();                 // read ahead, without waiting
+//
+// Without a node it lends memory of this process to itself over `shm`: one machine needs
+// no configuration, and with a link model (`link = "model=rdma100g"`) it is as far away
+// as a network would make it.
+//
+// A fabric's queue belongs to one thread at a time; a heap's threads come and go. So the
+// store has a few *lanes*, each a connection with its queue behind a lock: a thread takes
+// its own lane, or another that is free. Holding one lasts as long as the operation.
+//
+// What the far side has lost is lost: a node that was replaced answers kServerReplaced or
+// kUnknownKey for ever. A node that is away answers after the timeout (kDeadlineExceeded,
+// kConnectionLost); the lanes reconnect by themselves.
+//
+// Concurrency: any thread. Nothing is allocated after open(); read, read_many and
+// write_many may be called where malloc may not (a synchronous signal handler).
+// Lifetime: buffers are borrowed until the call has returned, or an AsyncRead was told;
+// the destructor ends what is under way.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "yonder/base/id.h"
+#include "yonder/base/result.h"
+#include "yonder/base/time.h"
+#include "yonder/client/extent_session.h"
+#include "yonder/fabric/fabric.h"
+#include "yonder/fabric/scheduler.h"
+#include "yonder/os/mapping.h"
+#include "yonder/os/memfd.h"
+#include "yonder/sync/spin_lock.h"
+
+namespace yonder::heap {
+
+inline constexpr std::size_t kPageBytes = 4096;
+
+struct SlotStoreOptions {
+  std::string node;  // Where yonderd listens; empty: memory of this process.
+  std::string link;  // Options of the embedded store's address, such as "model=rdma100g".
+  std::string name;  // Of the extent on the node; empty: a random one.
+  Bytes bytes{0};    // How much; whole pages.
+  std::uint32_t lanes = 4;
+  Duration timeout = std::chrono::seconds(5);  // Of one operation.
+};
+
+// Bytes of this process against bytes of the store.
+struct Transfer {
+  std::byte* local = nullptr;
+  std::uint32_t bytes = 0;
+  std::uint64_t offset = 0;  // In the store.
+};
+
+// A read that nobody waits for. Lives where its owner wants until on_done() was called:
+// from inside poll() or any other call of the store, in whatever thread makes it.
+class AsyncRead : private fabric::Operation {
+ public:
+  AsyncRead() : Operation(&AsyncRead::done) {}
+  AsyncRead(const AsyncRead&) = delete;
+  AsyncRead& operator=(const AsyncRead&) = delete;
+
+  virtual ~AsyncRead() = default;
+
+  Transfer transfer;
+
+ protected:
+  virtual void on_done(const Result<void>& result) = 0;
+
+ private:
+  friend class SlotStore;
+  static void done(Operation& self, const fabric::Completion& completion);
+};
+
+class SlotStore {
+ public:
+  // Errors: kInvalidArgument (no bytes, no lanes), kOutOfMemory (the node's limit, or this
+  // machine's), and those of connecting.
+  static Result<std::unique_ptr<SlotStore>> open(const SlotStoreOptions& options);
+  ~SlotStore();
+  SlotStore(const SlotStore&) = delete;
+  SlotStore& operator=(const SlotStore&) = delete;
+
+  std::uint64_t bytes() const { return token_.length; }
+
+  // Memory that transfers will come from and go to, so that a NIC can use it in place.
+  // Elsewhere nothing happens. Once, before the first transfer.
+  Result<void> use_memory(std::span<std::byte> memory);
+
+  // Errors of all transfers: kDeadlineExceeded, kConnectionLost, kOutOfBounds, and what the
+  // node answers. After a failed write each slot has its old or new bytes, or parts of both.
+  Result<void> read(const Transfer& transfer) { return read_many({&transfer, 1}); }
+  Result<void> read_many(std::span<const Transfer> transfers);
+  Result<void> write_many(std::span<const Transfer> transfers);
+
+  // Starts reads, in order, and returns how many: no more than there is room for now.
+  std::size_t start(std::span<AsyncRead* const> reads) YONDER_NO_THREAD_SAFETY_ANALYSIS;
+  // Makes progress for whatever was started. Never waits.
+  void poll() YONDER_NO_THREAD_SAFETY_ANALYSIS;
+
+ private:
+  struct Lane {
+    sync::SpinLock lock;
+    std::unique_ptr<fabric::CompletionQueue> queue;
+    std::unique_ptr<fabric::Scheduler> scheduler;
+    std::unique_ptr<client::ExtentSession> session;  // With a node…
+    std::unique_ptr<fabric::Endpoint> own_endpoint;  // …or without.
+    fabric::Endpoint& endpoint() { return session ? session->endpoint() : *own_endpoint; }
+  };
+  class Batch;
+
+  SlotStore() = default;
+  Result<void> open_embedded(const SlotStoreOptions& options);
+  Result<void> open_node(const SlotStoreOptions& options);
+  Result<void> open_lane(Lane& lane, const SlotStoreOptions& options, const std::string& address);
+  // The caller unlocks the lane. Not analysed: which lock it is, is known at run time only.
+  Lane& take_lane() YONDER_NO_THREAD_SAFETY_ANALYSIS;
+  fabric::LocalPiece piece(const Transfer& transfer) const;
+  Result<void> move(fabric::Op op, std::span<const Transfer> transfers) YONDER_NO_THREAD_SAFETY_ANALYSIS;
+
+  std::unique_ptr<fabric::Fabric> fabric_;
+  std::optional<os::Memfd> memfd_;  // Of the embedded store, with what follows.
+  os::Mapping memory_;
+  fabric::Region region_;
+  std::unique_ptr<fabric::Listener> listener_;
+  fabric::Region local_;  // What use_memory() registered.
+  fabric::RegionToken token_;
+  Duration timeout_{};
+  std::string extent_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace yonder::heap
