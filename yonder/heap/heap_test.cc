@@ -1,0 +1,196 @@
+#include "yonder/heap/heap.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <stdexcept>
+#include <vector>
+
+#include "yonder/base/prng.h"
+#include "yonder/heap/unique_ptr.h"
+#include "yonder/testing/seed.h"
+
+namespace yonder::heap {
+namespace {
+
+using Line = std::array<std::uint64_t, 8>;
+
+std::unique_ptr<Heap> make_heap(HeapOptions options = {}) {
+  if (options.far == HeapOptions{}.far) options.far = Bytes(32 << 20);
+  if (options.local == HeapOptions{}.local) options.local = Bytes(64 * kPageBytes);
+  auto heap = Heap::create(options);
+  EXPECT_TRUE(heap) << heap.error().to_string();
+  return std::move(*heap);
+}
+
+Line line_of(std::uint64_t seed) {
+  Line line;
+  for (std::size_t i = 0; i < line.size(); ++i) line[i] = seed * 1000 + i;
+  return line;
+}
+
+TEST(Heap, KeepsObjectsThatDoNotFitIntoLocalMemory) {
+  for (const Mode mode : {Mode::kHybrid, Mode::kPaging, Mode::kObject}) {
+    const auto heap = make_heap({.mode = mode});
+    std::vector<unique_ptr<Line>> lines;
+    // 64 pages hold 4096 of them.
+    for (std::uint64_t i = 0; i < 40'000; ++i) lines.push_back(make_unique<Line>(line_of(i)));
+    for (int round = 0; round < 3; ++round)
+      for (std::uint64_t i = 0; i < lines.size(); ++i) ASSERT_EQ(*lines[i].read(), line_of(i)) << i;
+    const HeapStats stats = heap->stats();
+    EXPECT_GT(stats.page_ins + stats.object_ins + stats.read_ahead, 0u);
+    EXPECT_EQ(stats.object_ins != 0, mode != Mode::kPaging);
+    EXPECT_EQ(stats.page_ins != 0, mode != Mode::kObject);
+  }
+}
+
+TEST(Heap, KeepsWhatWasWrittenAfterObjectsHaveMoved) {
+  for (const Mode mode : {Mode::kHybrid, Mode::kPaging, Mode::kObject}) {
+    const auto heap = make_heap({.mode = mode});
+    std::vector<unique_ptr<Line>> lines;
+    std::vector<std::uint64_t> seeds;
+    for (std::uint64_t i = 0; i < 20'000; ++i) {
+      lines.push_back(make_unique<Line>(line_of(i)));
+      seeds.push_back(i);
+    }
+    Prng random(testing::test_seed());
+    for (int step = 0; step < 200'000; ++step) {
+      const std::uint64_t i = random.below(lines.size());
+      ASSERT_EQ(*lines[i].read(), line_of(seeds[i]));
+      if (random.below(3) == 0) {
+        seeds[i] = random.below(1'000'000);
+        *lines[i].write() = line_of(seeds[i]);
+      }
+      if (random.below(20) == 0) {
+        lines[i].reset();
+        seeds[i] = random.below(1'000'000);
+        lines[i] = make_unique<Line>(line_of(seeds[i]));
+      }
+    }
+    lines.clear();
+  }
+}
+
+struct Node {
+  std::uint64_t value;
+  unique_ptr<Node> next;
+};
+
+}  // namespace
+}  // namespace yonder::heap
+
+YONDER_FAR_TYPE(yonder::heap::Node, value, next);
+
+namespace yonder::heap {
+namespace {
+
+TEST(Heap, HoldsListsWhoseLinksAreFar) {
+  const auto heap = make_heap();
+  unique_ptr<Node> head;
+  constexpr std::uint64_t kLength = 30'000;
+  for (std::uint64_t i = 0; i < kLength; ++i) head = make_unique<Node>(i, std::move(head));
+  for (int round = 0; round < 4; ++round) {
+    std::uint64_t expected = kLength;
+    ReadGuard<Node> node = head.read();
+    for (;;) {
+      ASSERT_EQ(node->value, --expected);
+      if (!node->next) break;
+      node = node->next.read();
+    }
+    ASSERT_EQ(expected, 0u);
+  }
+  // Not by recursion.
+  while (head) head = std::move(head.write()->next);
+}
+
+struct Thrower {
+  explicit Thrower(bool throws) {
+    if (throws) throw std::runtime_error("no");
+  }
+  std::uint64_t value = 3;
+};
+
+TEST(Heap, SurvivesAConstructorThatThrows) {
+  const auto heap = make_heap();
+  EXPECT_THROW((void)make_unique<Thrower>(true), std::runtime_error);
+  EXPECT_EQ(make_unique<Thrower>(false).read()->value, 3u);
+}
+
+TEST(Heap, SaysWhenFarMemoryIsFull) {
+  const auto heap = make_heap({.local = Bytes(64 * kPageBytes), .far = Bytes(1 << 20)});
+  std::vector<unique_ptr<Line>> lines;
+  for (;;) {
+    auto line = try_make_unique<Line>(line_of(lines.size()));
+    if (!line) {
+      EXPECT_EQ(line.error(), ErrorCode::kOutOfMemory);
+      break;
+    }
+    lines.push_back(std::move(*line));
+    ASSERT_LE(lines.size(), (1u << 20) / sizeof(Line));
+  }
+  EXPECT_GT(lines.size(), 15'000u);
+  for (std::size_t i = 0; i < lines.size(); ++i) ASSERT_EQ(*lines[i].read(), line_of(i));
+  lines.clear();
+  for (int i = 0; i < 10'000; ++i) lines.push_back(make_unique<Line>(line_of(1)));
+}
+
+TEST(Heap, SaysWhenAllLocalMemoryIsHeld) {
+  const auto heap = make_heap({.timeout = std::chrono::milliseconds(200)});
+  std::vector<unique_ptr<std::array<std::byte, 4096>>> pages;
+  for (int i = 0; i < 100; ++i) pages.push_back(make_unique<std::array<std::byte, 4096>>());
+  std::vector<ReadGuard<std::array<std::byte, 4096>>> held;
+  for (const auto& page : pages) {
+    auto guard = page.try_read();
+    if (!guard) {
+      EXPECT_EQ(guard.error(), ErrorCode::kOutOfMemory);
+      break;
+    }
+    held.push_back(std::move(*guard));
+  }
+  EXPECT_GT(held.size(), 55u);
+  EXPECT_LT(held.size(), 65u);
+  held.clear();
+  for (const auto& page : pages) EXPECT_TRUE(page.try_read());
+}
+
+TEST(Heap, ChangesItsBudgetWhileObjectsAreInUse) {
+  const auto heap = make_heap({.local = Bytes(1024 * kPageBytes), .max_local = Bytes(2048 * kPageBytes)});
+  std::vector<unique_ptr<Line>> lines;
+  for (std::uint64_t i = 0; i < 100'000; ++i) lines.push_back(make_unique<Line>(line_of(i)));
+  for (const std::uint64_t pages : {100, 2000, 64, 1024}) {
+    ASSERT_TRUE(heap->set_local(Bytes(pages * kPageBytes)));
+    EXPECT_EQ(heap->local(), Bytes(pages * kPageBytes));
+    for (std::uint64_t i = 0; i < lines.size(); ++i) ASSERT_EQ(*lines[i].read(), line_of(i));
+  }
+  EXPECT_FALSE(heap->set_local(Bytes(10 * kPageBytes)));
+  EXPECT_FALSE(heap->set_local(Bytes(4096 * kPageBytes)));
+}
+
+TEST(Heap, EvacuatesGarbageAndHealsPointers) {
+  const auto heap = make_heap({.local = Bytes(4096 * kPageBytes), .evacuate = false});
+  std::vector<unique_ptr<Line>> lines;
+  for (std::uint64_t i = 0; i < 64'000; ++i) lines.push_back(make_unique<Line>(line_of(i)));
+  const std::uint64_t before = heap->stats().live_pages;
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (i % 4 != 0) lines[i].reset();
+  EXPECT_GT(heap->evacuate(), 900u);
+  EXPECT_LT(heap->stats().live_pages, before / 3);
+  for (std::size_t i = 0; i < lines.size(); i += 4) ASSERT_EQ(*lines[i].read(), line_of(i));
+  EXPECT_GT(heap->stats().healed, 10'000u);
+}
+
+TEST(Heap, RefusesASecondOneAndNonsense) {
+  const auto heap = make_heap();
+  const auto second = Heap::create({});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error(), ErrorCode::kAlreadyExists);
+}
+
+TEST(Heap, RefusesNonsense) {
+  EXPECT_FALSE(Heap::create({.local = Bytes(4096)}));
+  EXPECT_FALSE(Heap::create({.local = Bytes(1 << 30), .far = Bytes(1 << 20)}));
+  EXPECT_FALSE(Heap::create({.page_above = 0.5, .object_below = 0.7}));
+}
+
+}  // namespace
+}  // namespace yonder::heap

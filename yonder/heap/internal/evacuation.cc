@@ -1,0 +1,265 @@
+// Moving objects out of a page while the program runs: to take garbage out of local memory, to
+// bring together what is used (evacuate), and, where objects leave one by one, to keep what is
+// used (disperse).
+//
+// A page is closed, the barrier shows that nobody holds it, its live granules are copied in
+// order to the logs of the egress, used ones to the hot one and others to the cold one, and the
+// page becomes kForwarded with a record of where everything went. Pointers are healed as they
+// are used; none has to be found (ADR 29).
+#include <algorithm>
+#include <cstring>
+
+#include "yonder/base/check.h"
+#include "yonder/heap/internal/runtime.h"
+
+namespace yonder::heap::internal {
+namespace {
+
+GranuleBits load(const AtomicGranuleBits& bits) {
+  GranuleBits copy;
+  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = bits[i].load(std::memory_order_relaxed);
+  return copy;
+}
+
+GranuleBits cold_of(const ForwardRecord& record) {
+  GranuleBits cold;
+  for (std::size_t i = 0; i < cold.size(); ++i) cold[i] = record.live[i] & ~record.hot[i];
+  return cold;
+}
+
+// Calls f(first granule, count) for every run of set bits.
+template <typename F>
+void for_runs(const GranuleBits& bits, F&& f) {
+  std::uint32_t granule = 0;
+  while (granule < kGranulesPerPage) {
+    if (!test(bits, granule)) {
+      ++granule;
+      continue;
+    }
+    const std::uint32_t first = granule;
+    while (granule < kGranulesPerPage && test(bits, granule)) ++granule;
+    f(first, granule - first);
+  }
+}
+
+// So much of a page in use is not worth moving: it would be copied and nothing be gained.
+constexpr std::uint32_t kMostlyUsed = kGranulesPerPage * 3 / 4;
+
+}  // namespace
+
+std::size_t Runtime::evacuate_now() {
+  const sync::LockGuard lock(egress_mutex_);
+  return evacuate(frame_limit_.load(std::memory_order_relaxed));
+}
+
+// ---------------------------------------------------------------- which pages
+
+std::size_t Runtime::evacuate(std::size_t want) {
+  std::size_t emptied = 0;
+  while (emptied < want) {
+    collect_sparse(std::min(want - emptied, kFramesAtOnce));
+    if (victims_.empty()) break;
+    look_who_holds();
+    const std::size_t now = move_unheld(false);
+    emptied += now;
+    if (now == 0) break;
+  }
+  egress_counters_.add(Count::kEvacuatedPages, emptied);
+  return emptied;
+}
+
+// Local pages with much garbage, once around.
+void Runtime::collect_sparse(std::size_t want) {
+  const std::uint32_t frames = frame_limit_.load(std::memory_order_relaxed);
+  const auto most = static_cast<std::uint16_t>(options_.evacuate_below * kGranulesPerPage);
+  for (std::uint32_t step = 0; step < frames && victims_.size() < want; ++step) {
+    evacuation_hand_ = evacuation_hand_ + 1 < frames ? evacuation_hand_ + 1 : 0;
+    const std::uint32_t page = g_view.infos[evacuation_hand_].page.load(std::memory_order_acquire);
+    if (page == 0) continue;
+    const std::uint16_t live = live_count_[page].load(std::memory_order_relaxed);
+    if (live == 0 || live >= most || inbound_[page].load(std::memory_order_relaxed) != 0) continue;
+    choose(evacuation_hand_, PageState::kClosed);
+  }
+}
+
+// Makes room by object: what was used stays, what was not is written out alone. Nearly all of
+// a page used: it gets its second chance. A page that may not be emptied leaves as one.
+std::size_t Runtime::disperse(std::size_t want) {
+  collect_by_clock(want, PageState::kClosed);
+  look_who_holds();
+  std::vector<Victim> whole;
+  std::erase_if(victims_, [&](const Victim& victim) YONDER_NO_THREAD_SAFETY_ANALYSIS {
+    if (is_held(victim)) return false;
+    FrameInfo& info = g_view.infos[victim.frame];
+    if (count(load(info.cards)) >= kMostlyUsed) {
+      for (auto& word : info.cards) word.store(0, std::memory_order_relaxed);
+      set_entry(victim.page, victim.before);
+      return true;
+    }
+    if (may_empty(victim)) return false;
+    whole.push_back(victim);
+    return true;
+  });
+  const std::size_t moved = move_unheld(true);
+  for (const Victim& victim : whole) set_entry(victim.page, victim.before.as(PageState::kLeaving));
+  victims_ = std::move(whole);
+  return moved + send_away();
+}
+
+// ---------------------------------------------------------------- moving
+
+bool Runtime::may_empty(const Victim& victim) const {
+  return inbound_[victim.page].load(std::memory_order_relaxed) == 0 &&
+         forwarded_pages_.load(std::memory_order_relaxed) < slot_count_ && !victim.before.fixed();
+}
+
+// Requires look_who_holds() since the victims were closed.
+std::size_t Runtime::move_unheld(bool cold_to_slots) {
+  moves_.clear();
+  transfers_.clear();
+  for (const Victim& victim : victims_) {
+    Move move{.victim = victim, .record = {}};
+    if (is_held(victim) || !may_empty(victim) || !plan_move(move, cold_to_slots)) {
+      set_entry(victim.page, victim.before);
+      continue;
+    }
+    moves_.push_back(move);
+  }
+  victims_.clear();
+  for (const Move& move : moves_) {
+    copy_runs(move, true);
+    if (cold_to_slots) {
+      write_runs(move);
+    } else {
+      copy_runs(move, false);
+    }
+  }
+  egress_counters_.add(Count::kObjectsWritten, transfers_.size());
+  const Result<void> written = store_->write_many(transfers_);
+  egress_error_.store(written ? ErrorCode::kOk : written.error().code(), std::memory_order_relaxed);
+  for (const Move& move : moves_) written ? finish_move(move) : cancel_move(move);
+  return written ? moves_.size() : 0;
+}
+
+// Reserves the places. False: there is no room for them now.
+bool Runtime::plan_move(Move& move, bool cold_to_slots) {
+  ForwardRecord& record = move.record;
+  record.live = load(live_[move.victim.page]);
+  const GranuleBits cards = load(g_view.infos[move.victim.frame].cards);
+  for (std::size_t i = 0; i < cards.size(); ++i) record.hot[i] = cards[i] & record.live[i];
+  const std::uint32_t hot = count(record.hot);
+  const std::uint32_t cold = count(record.live) - hot;
+  if (hot + cold == 0) return false;  // Dead: freed as such.
+  Log& cold_log = cold_to_slots ? slot_log_ : cold_log_;
+  if (!reserve_room(hot_log_, hot)) return false;
+  if (!(cold_to_slots ? reserve_slot_room(cold) : reserve_room(cold_log_, cold))) return false;
+  record.hot_page = hot_log_.page;
+  record.hot_granule = hot_log_.used;
+  record.cold_page = cold_log.page;
+  record.cold_granule = cold_log.used;
+  hot_log_.used += hot;
+  cold_log.used += cold;
+  return true;
+}
+
+bool Runtime::reserve_room(Log& log, std::uint32_t granules) {
+  if (granules == 0 || log.has_room(granules)) return true;
+  close_log(log);
+  const auto page = try_new_page();
+  if (!page) return false;
+  const auto frame = free_frames_.take();
+  if (!frame) {
+    free_pages_.give_back(*page);
+    committed_pages_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  start_log(log, *page, *frame);
+  return true;
+}
+
+// A page that is absent from the beginning: objects are written into its slot, and come in from
+// there one by one.
+bool Runtime::reserve_slot_room(std::uint32_t granules) {
+  if (granules == 0 || slot_log_.has_room(granules)) return true;
+  if (slot_log_.page != 0 && slot_log_.used < kGranulesPerPage)
+    clear_live(slot_log_.page, slot_log_.used, kGranulesPerPage - slot_log_.used);
+  slot_log_ = {};
+  const auto page = try_new_page();
+  if (!page) return false;
+  const auto slot = free_slots_.take();
+  YONDER_CHECK(slot.has_value(), "there is a slot for every committed page");
+  for (auto& word : live_[*page]) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
+  live_count_[*page].store(kGranulesPerPage, std::memory_order_relaxed);
+  slot_log_ = {.page = *page};
+  set_entry(*page, PageEntry{}.as(PageState::kAbsent, *slot));
+  return true;
+}
+
+// Into the log's frame, in order; cards go with their objects.
+void Runtime::copy_runs(const Move& move, bool hot) {
+  const ForwardRecord& record = move.record;
+  const GranuleBits bits = hot ? record.hot : cold_of(record);
+  const std::uint32_t granules = count(bits);
+  if (granules == 0) return;
+  const PageEntry target = entry(hot ? record.hot_page : record.cold_page);
+  std::uint32_t to = hot ? record.hot_granule : record.cold_granule;
+  std::byte* const frame = g_view.frame(target.index());
+  const std::byte* const from = g_view.frame(move.victim.frame);
+  // In object mode what stays must be used again to stay once more.
+  const bool keep_cards = hot && options_.mode != Mode::kObject;
+  for_runs(bits, [&](std::uint32_t first, std::uint32_t length) {
+    std::memcpy(frame + std::size_t{to} * kGranuleBytes, from + std::size_t{first} * kGranuleBytes,
+                std::size_t{length} * kGranuleBytes);
+    if (keep_cards) {
+      for_granule_words(to, length, [&](std::uint32_t i, std::uint64_t mask) {
+        g_view.infos[target.index()].cards[i].fetch_or(mask, std::memory_order_relaxed);
+      });
+    }
+    to += length;
+  });
+}
+
+// Into the slot of the cold page, each run by a request of its own.
+void Runtime::write_runs(const Move& move) {
+  const ForwardRecord& record = move.record;
+  const GranuleBits bits = cold_of(record);
+  if (count(bits) == 0) return;
+  const std::uint64_t slot = entry(record.cold_page).index();
+  std::uint64_t to = slot * kPageBytes + record.cold_granule * kGranuleBytes;
+  std::byte* const from = g_view.frame(move.victim.frame);
+  for_runs(bits, [&](std::uint32_t first, std::uint32_t length) {
+    const auto bytes = static_cast<std::uint32_t>(length * kGranuleBytes);
+    transfers_.push_back({.local = from + std::size_t{first} * kGranuleBytes, .bytes = bytes, .offset = to});
+    to += bytes;
+  });
+}
+
+// From here on the objects are where the record says.
+void Runtime::finish_move(const Move& move) {
+  const auto number = free_records_.take();
+  YONDER_CHECK(number.has_value(), "there is a record for every page");
+  const ForwardRecord& record = move.record;
+  records_[*number] = record;
+  const auto add_inbound = [this](std::uint32_t page, std::uint32_t granules) {
+    inbound_[page].fetch_add(static_cast<std::uint16_t>(granules), std::memory_order_relaxed);
+  };
+  if (const std::uint32_t hot = count(record.hot)) add_inbound(record.hot_page, hot);
+  if (const std::uint32_t cold = count(cold_of(record))) add_inbound(record.cold_page, cold);
+  forwarded_pages_.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t slot = g_view.infos[move.victim.frame].slot.load(std::memory_order_relaxed);
+  set_entry(move.victim.page, move.victim.before.as(PageState::kForwarded, *number));
+  if (slot != kNoSlot) free_slots_.give_back(slot);
+  release_frame(move.victim.frame);
+  committed_pages_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// The objects stay; the places that were reserved for them are garbage.
+void Runtime::cancel_move(const Move& move) {
+  const ForwardRecord& record = move.record;
+  if (const std::uint32_t hot = count(record.hot)) clear_live(record.hot_page, record.hot_granule, hot);
+  if (const std::uint32_t cold = count(cold_of(record)))
+    clear_live(record.cold_page, record.cold_granule, cold);
+  set_entry(move.victim.page, move.victim.before);
+}
+
+}  // namespace yonder::heap::internal

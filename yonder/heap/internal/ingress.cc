@@ -1,0 +1,232 @@
+// How objects come in: the slow paths of the barrier.
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "yonder/base/check.h"
+#include "yonder/heap/internal/barrier.h"
+#include "yonder/heap/internal/runtime.h"
+#include "yonder/os/steady_clock.h"
+#include "yonder/sync/spin.h"
+
+namespace yonder::heap::internal {
+namespace {
+
+// Waiting for another thread to finish with a page: it is a matter of microseconds, unless that
+// thread has lost its core or the node is slow.
+class Patience {
+ public:
+  void wait(SlotStore& store) {
+    store.poll();  // What we wait for may be a read that nobody else polls for.
+    ++rounds_;
+    if (rounds_ < 64) {
+      sync::cpu_pause();
+    } else if (rounds_ < 256) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  unsigned rounds_ = 0;
+};
+
+}  // namespace
+
+// False if the guard's slots are used up: the hold has a slot of the runtime then, and whoever
+// keeps it turns it into a pin.
+bool Runtime::publish(ThreadState& thread, std::uint32_t page, PageHold& hold) {
+  hold.end();
+  hold.guard_ = thread.holds.publish(page);
+  if (hold.guard_) [[likely]]
+    return true;
+  hold.guard_ = thread.scratch.publish(page);
+  YONDER_CHECK(static_cast<bool>(hold.guard_), "the runtime's own holds are few");
+  return false;
+}
+
+Result<std::byte*> Runtime::enter(std::atomic<std::uint64_t>& at, Access access, PageHold& hold) {
+  ThreadState& state = thread();
+  Patience patience;
+  for (;;) {
+    const PointerWord word{at.load(std::memory_order_acquire)};
+    YONDER_CHECK(!word.is_null(), "a null far pointer was dereferenced");
+    const bool has_slot = publish(state, word.page(), hold);
+    if (at.load(std::memory_order_acquire) != word.bits) continue;  // H2
+    const PageEntry now = entry(word.page());
+    Result<void> came;
+    switch (now.state()) {
+      case PageState::kLocal: {
+        if (!has_slot) {
+          // Raised under the hold: H1.
+          hold.pinned_ = &g_view.infos[now.index()];
+          hold.pinned_->pins.fetch_add(1, std::memory_order_relaxed);
+          hold.guard_.reset();
+        }
+        return finish_enter(now, word, access, hold);
+      }
+      case PageState::kLeaving:
+        swap_entry(word.page(), now, now.as(PageState::kLocal));
+        continue;
+      case PageState::kDeparting:
+        if (!now.wanted()) swap_entry(word.page(), now, {now.bits | PageEntry::kWanted});
+        break;
+      case PageState::kAbsent:
+        came = now.by_page() ? page_in(word.page(), now, word.bytes()) : object_in(at, word, now);
+        if (came) continue;
+        if (came.error() == ErrorCode::kResourceExhausted) {
+          hold.end();
+          flip_to_page(word.page(), now);
+          continue;
+        }
+        if (came.error() == ErrorCode::kOutOfMemory || !options_.wait_for_node) {
+          hold.end();
+          return std::unexpected(came.error());
+        }
+        break;
+      case PageState::kForwarded:
+        heal(at, word, now);
+        continue;
+      case PageState::kArriving:
+      case PageState::kClosed:
+        break;
+      case PageState::kFree:
+        YONDER_CHECK(false, "a far pointer points to an object that was freed");
+    }
+    hold.end();
+    patience.wait(*store_);
+  }
+}
+
+std::byte* Runtime::finish_enter(PageEntry entry, PointerWord word, Access access, PageHold&) {
+  FrameInfo& info = g_view.infos[entry.index()];
+  if (info.read_ahead.load(std::memory_order_relaxed) != 0) first_touch(info, word.page());
+  info.referenced.store(1, std::memory_order_relaxed);
+  for_granule_words(word.granule(), word.granules(), [&](std::uint32_t i, std::uint64_t mask) {
+    if ((info.cards[i].load(std::memory_order_relaxed) & mask) != mask)
+      info.cards[i].fetch_or(mask, std::memory_order_relaxed);
+  });
+  if (access == Access::kWrite) info.dirty.store(1, std::memory_order_relaxed);
+  return g_view.frame(entry.index()) + std::size_t{word.granule()} * kGranuleBytes;
+}
+
+// ---------------------------------------------------------------- by page
+
+Result<void> Runtime::page_in(std::uint32_t page, PageEntry before, std::uint32_t bytes_wanted) {
+  ThreadState& state = thread();
+  if (!swap_entry(page, before, before.as(PageState::kArriving))) return {};  // Another was faster: A1.
+  if (options_.read_ahead) read_ahead(state, page);
+  const Result<std::uint32_t> frame = acquire_frame();
+  if (!frame) {
+    set_entry(page, before);
+    return std::unexpected(frame.error());
+  }
+  const Result<void> read = store_->read({.local = g_view.frame(*frame),
+                                          .bytes = kPageBytes,
+                                          .offset = std::uint64_t{before.index()} * kPageBytes});
+  if (!read) {
+    release_frame(*frame);
+    set_entry(page, before);
+    return read;
+  }
+  fill_frame_info(*frame, page, before.index(), false);
+  set_entry(page, before.as(PageState::kLocal, *frame));
+  state.counters.add(Count::kPageIns);
+  state.counters.add(Count::kBytesIn, kPageBytes);
+  state.counters.add(Count::kBytesWanted, bytes_wanted);
+  return {};
+}
+
+// ---------------------------------------------------------------- by object
+
+// The caller holds the absent page `word` says, so neither the page nor its slot goes away (H3).
+Result<void> Runtime::object_in(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry from) {
+  ThreadState& state = thread();
+  if (!state.fetched.has_room(word.granules()) &&
+      committed_pages_.load(std::memory_order_relaxed) >= slot_count_)
+    return fail(ErrorCode::kResourceExhausted, "far heap: no page for an object that comes in");
+  YONDER_TRY(placed, place(state.fetched, word.bytes()));
+  const Result<void> read =
+      store_->read({.local = placed.bytes,
+                    .bytes = word.bytes(),
+                    .offset = std::uint64_t{from.index()} * kPageBytes + word.granule() * kGranuleBytes});
+  if (!read) {
+    take_back(state.fetched, placed);
+    return read;
+  }
+  std::uint64_t expected = word.bits;
+  // acq_rel: who sees the new word sees the object's bytes.
+  if (!at.compare_exchange_strong(expected, placed.word.bits, std::memory_order_acq_rel)) {
+    take_back(state.fetched, placed);
+    return {};
+  }
+  mark_dirty_at(&at);
+  forget_object(word);
+  state.counters.add(Count::kObjectIns);
+  state.counters.add(Count::kBytesIn, word.bytes());
+  state.counters.add(Count::kBytesWanted, word.bytes());
+  return {};
+}
+
+// All far memory is in use, so there is no page to bring an object in to: its own page has to
+// come. Nobody may be fetching an object of it at that moment (A1).
+void Runtime::flip_to_page(std::uint32_t page, PageEntry absent) {
+  const sync::LockGuard lock(egress_mutex_);
+  if (page == slot_log_.page) return;  // Objects are being written to it: its turn comes.
+  if (!swap_entry(page, absent, absent.as(PageState::kClosed))) return;
+  dying_.push_back({.page = page, .frame = 0, .before = absent});
+  look_who_holds();
+  const bool held = is_held(dying_.back());
+  dying_.pop_back();
+  set_entry(page, held ? absent : absent.on_path(true));
+}
+
+// ---------------------------------------------------------------- moved objects
+
+PointerWord Runtime::forwarded(PointerWord word, const ForwardRecord& record) const {
+  GranuleBits group = record.hot;
+  const bool is_hot = test(record.hot, word.granule());
+  if (!is_hot)
+    for (std::size_t i = 0; i < group.size(); ++i) group[i] = record.live[i] & ~record.hot[i];
+  const std::uint32_t behind = rank(group, word.granule());
+  return is_hot ? word.at(record.hot_page, record.hot_granule + behind)
+                : word.at(record.cold_page, record.cold_granule + behind);
+}
+
+// The caller holds the forwarded page, so its record stays (H3).
+void Runtime::heal(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry from) {
+  const PointerWord moved = forwarded(word, records_[from.index()]);
+  std::uint64_t expected = word.bits;
+  if (!at.compare_exchange_strong(expected, moved.bits, std::memory_order_acq_rel)) return;
+  mark_dirty_at(&at);
+  forget_inbound(moved);
+  forget_object(word);
+  thread().counters.add(Count::kHealed);
+}
+
+// ---------------------------------------------------------------- waiting for a frame
+
+Result<std::uint32_t> Runtime::acquire_frame() {
+  if (const auto frame = try_acquire_frame()) return *frame;
+  thread().counters.add(Count::kStalls);
+  const Deadline deadline = Deadline::at(os::SteadyClock::read() + options_.timeout);
+  Patience patience;
+  for (;;) {
+    if (egress_mutex_.try_lock()) {
+      make_room(kFramesAtOnce);
+      egress_mutex_.unlock();
+    } else {
+      patience.wait(*store_);
+    }
+    if (const auto frame = try_acquire_frame()) return *frame;
+    if (!deadline.passed(os::SteadyClock::read())) continue;
+    // relaxed: said as a reason, not relied on.
+    const ErrorCode why = egress_error_.load(std::memory_order_relaxed);
+    if (why != ErrorCode::kOk) return fail(why, "far heap: nothing can leave, the node does not answer");
+    return fail(ErrorCode::kOutOfMemory, "far heap: all local memory is held by guards or pins",
+                frame_limit_.load(std::memory_order_relaxed));
+  }
+}
+
+}  // namespace yonder::heap::internal

@@ -1,0 +1,137 @@
+#pragma once
+// What a thread has of the heap: its hazard slots, the logs it places objects in, what it saw
+// of streams, and its counters.
+//
+// Made at the thread's first use of a far pointer, given back when it ends.
+//
+// Concurrency: of its thread, but for the counters, which anybody may read.
+// Lifetime: ends with its thread (or Heap::leave_thread); holds end before it (checked).
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "yonder/heap/internal/tables.h"
+#include "yonder/sync/hazard.h"
+
+namespace yonder::heap::internal {
+
+enum class Access : std::uint8_t { kRead, kWrite };
+
+enum class Count : std::uint8_t {
+  kPageIns,
+  kObjectIns,
+  kBytesIn,
+  kBytesWanted,
+  kReadAhead,
+  kReadAheadUsed,
+  kPagesWritten,
+  kPagesDropped,
+  kObjectsWritten,
+  kFlipsToPage,
+  kFlipsToObject,
+  kEvacuatedPages,
+  kHealed,
+  kStalls,
+  kEgressNs,
+  kNumber
+};
+
+// Written by one thread (or under one lock), read by any.
+class Counters {
+ public:
+  void add(Count what, std::uint64_t by = 1) {
+    std::atomic<std::uint64_t>& value = values_[static_cast<std::size_t>(what)];
+    // relaxed, and no locked add: one writer; readers want an estimate.
+    value.store(value.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+  }
+  void add(const Counters& others) {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      add(static_cast<Count>(i), others.get(static_cast<Count>(i)));
+  }
+  std::uint64_t get(Count what) const {
+    return values_[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Count::kNumber)> values_{};
+};
+
+// A page that is being filled from its beginning; its frame is pinned meanwhile.
+struct Log {
+  std::uint32_t page = 0;  // 0: none is open.
+  std::uint32_t frame = 0;
+  std::uint32_t used = 0;  // Granules.
+  bool fixed = false;      // Its pages are (page_entry.h).
+
+  bool has_room(std::uint32_t granules) const { return page != 0 && used + granules <= kGranulesPerPage; }
+};
+
+// Room for one object, in a log.
+struct Placed {
+  PointerWord word;
+  std::byte* bytes = nullptr;
+  std::uint32_t frame = 0;
+};
+
+// Pages a thread asked for one after the other, in equal steps.
+struct Stream {
+  std::uint32_t last_page = 0;
+  std::int32_t stride = 0;
+  std::uint32_t run = 0;      // How many steps were equal.
+  std::uint32_t window = 0;   // How many pages to read ahead.
+  std::uint32_t ahead = 0;    // The last page that was asked for.
+  std::uint32_t trigger = 0;  // When this page is touched, the next window is due.
+};
+
+// Keeps one page local: a hazard slot, or, when the thread has used up its slots, a pin.
+// Movable; ends in the thread that made it.
+class PageHold {
+ public:
+  PageHold() = default;
+  PageHold(PageHold&& other) noexcept
+      : guard_(std::move(other.guard_)), pinned_(std::exchange(other.pinned_, nullptr)) {}
+  PageHold& operator=(PageHold&& other) noexcept {
+    if (this != &other) {
+      end();
+      guard_ = std::move(other.guard_);
+      pinned_ = std::exchange(other.pinned_, nullptr);
+    }
+    return *this;
+  }
+  ~PageHold() { end(); }
+
+  void end() {
+    guard_.reset();
+    if (pinned_ != nullptr) [[unlikely]]
+      // release: pairs with the egress's acquire; our use of the page is over.
+      std::exchange(pinned_, nullptr)->pins.fetch_sub(1, std::memory_order_release);
+  }
+
+ private:
+  friend class Runtime;
+  template <Access kAccess>
+  friend std::byte* enter_fast(std::atomic<std::uint64_t>& at, PageHold& hold);
+
+  sync::HazardThread<>::Guard guard_;
+  FrameInfo* pinned_ = nullptr;
+};
+
+struct ThreadState {
+  ThreadState(sync::HazardThread<> holds_of, sync::HazardThread<> scratch_of)
+      : holds(std::move(holds_of)), scratch(std::move(scratch_of)) {}
+
+  sync::HazardThread<> holds;    // Of guards.
+  sync::HazardThread<> scratch;  // Of the runtime itself: it needs a slot even when guards have them all.
+  Log fresh;                     // New objects…
+  Log fixed{.fixed = true};      // …those that never move…
+  Log fetched;                   // …and those that came in alone: used together, placed together.
+  Stream stream;
+  Counters counters;
+};
+
+// The calling thread's; null before its first use.
+inline constinit thread_local ThreadState* t_thread = nullptr;
+
+}  // namespace yonder::heap::internal

@@ -1,0 +1,57 @@
+#pragma once
+// The 64 bits of a far pointer: where an object is in the far address space, and how
+// long it is.
+//
+//   bit 0        8                        40             52          64
+//      | granule | page                   | bytes - 1    | zero       |
+//
+// The far address space is pages of 4 KiB, made of granules of 16 bytes. An object lies in
+// one page and begins at a granule. Which memory holds a page at the moment (a local
+// frame, a slot on a node, or none because its objects have moved) is said by the page's
+// entry (internal/page_entry.h), not by the pointer: paging changes no pointer.
+//
+// Page 0 does not exist, so zero is the null pointer. Page 1 stands for objects longer
+// than a page: those live elsewhere (huge.h).
+//
+// Atlas keeps an access and a moving bit in the pointer. Ours needs neither: the cards of
+// a page say what was accessed, and a move is one compare-and-swap of the whole word by
+// whoever holds the old page (runtime.h, invariants).
+//
+// Concurrency and lifetime: a value.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "yonder/base/check.h"
+
+namespace yonder::heap {
+
+inline constexpr std::size_t kGranuleBytes = 16;
+inline constexpr std::size_t kGranulesPerPage = 256;
+
+constexpr std::uint32_t granules_of(std::size_t bytes) {
+  return static_cast<std::uint32_t>((bytes + kGranuleBytes - 1) / kGranuleBytes);
+}
+
+struct PointerWord {
+  std::uint64_t bits = 0;
+
+  static constexpr PointerWord make(std::uint32_t page, std::uint32_t granule, std::uint32_t bytes) {
+    YONDER_DCHECK(granule + granules_of(bytes) <= kGranulesPerPage, "an object lies in one page");
+    return {granule | std::uint64_t{page} << 8 | std::uint64_t{bytes - 1} << 40};
+  }
+  constexpr std::uint32_t granule() const { return static_cast<std::uint32_t>(bits & 0xff); }
+  constexpr std::uint32_t page() const { return static_cast<std::uint32_t>(bits >> 8); }
+  constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>((bits >> 40) & 0xfff) + 1; }
+  constexpr std::uint32_t granules() const { return granules_of(bytes()); }
+  constexpr bool is_null() const { return bits == 0; }
+  // The same object elsewhere.
+  constexpr PointerWord at(std::uint32_t page, std::uint32_t granule) const {
+    return make(page, granule, bytes());
+  }
+  friend constexpr bool operator==(PointerWord, PointerWord) = default;
+};
+static_assert(PointerWord::make(0x12345678, 0xff, 16).page() == 0x12345678);
+static_assert(PointerWord::make(7, 0, 4096).bytes() == 4096);
+
+}  // namespace yonder::heap

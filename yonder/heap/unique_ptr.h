@@ -1,0 +1,258 @@
+#pragma once
+// far::unique_ptr: owns one object, or one array, in far memory.
+//
+//   auto node = far::make_unique<Node>(7, std::move(rest));
+//   node.read()->value;                           // a guard, for reading
+//   node.write()->value = 8;                      // a guard, for writing
+//   auto row = far::make_unique<float[]>(1000);   // an array of at most a page
+//   for (float x : row.read()) …
+//
+// 64 bits (pointer_word.h); may itself lie in a far object, so lists, trees and graphs do. The
+// object is destroyed and its memory freed with the pointer, wherever it is: an object whose
+// destructor does something is brought in for that, others are not.
+//
+//   state   | read, write      | reset, destruction | move from
+//   --------+------------------+--------------------+-----------
+//   empty   | aborts           | nothing            | empty
+//   owns    | a guard          | object is gone     | empty
+//
+// read() and write() wait for the node up to HeapOptions::timeout and then do what
+// HeapOptions::on_lost says; try_read() and try_write() return the error: kDeadlineExceeded,
+// kConnectionLost (the node), kOutOfMemory (all local memory is held).
+//
+// Concurrency: as std::unique_ptr: any number of threads may read() and write() through one
+// pointer at the same time (what they do with the object is their affair); changing the pointer
+// itself needs that nobody else uses it.
+// Lifetime: the heap outlives it. A guard ends before the object does.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "yonder/base/check.h"
+#include "yonder/base/result.h"
+#include "yonder/heap/guard.h"
+#include "yonder/heap/internal/barrier.h"
+#include "yonder/heap/relocatable.h"
+
+namespace yonder::heap {
+
+namespace internal {
+
+// The word of a pointer, and what all kinds of pointers do with it.
+class PointerCell {
+ public:
+  PointerCell() = default;
+  explicit PointerCell(std::uint64_t word) : word_(word) {}
+  PointerCell(PointerCell&& other) noexcept : word_(other.take()) {}
+  PointerCell& operator=(PointerCell&&) = delete;
+
+  bool empty() const { return load() == 0; }
+  std::uint64_t load() const { return word_.load(std::memory_order_acquire); }
+  void store(std::uint64_t word) { word_.store(word, std::memory_order_release); }
+  // relaxed exchange: nobody else uses a pointer that is being changed.
+  std::uint64_t take() {
+    const std::uint64_t word = word_.load(std::memory_order_relaxed);
+    word_.store(0, std::memory_order_relaxed);
+    return word;
+  }
+  std::size_t bytes() const { return PointerWord{load()}.bytes(); }
+
+  template <Access kAccess>
+  std::byte* enter(PageHold& hold) const {
+    return internal::enter<kAccess>(word_, hold);
+  }
+  template <Access kAccess>
+  Result<std::byte*> try_enter(PageHold& hold) const {
+    if (std::byte* const object = enter_fast<kAccess>(word_, hold)) return object;
+    return try_enter_slow(word_, kAccess, hold);
+  }
+  void prefetch() const { internal::prefetch(word_); }
+
+ private:
+  // Bringing the object in changes where the pointer says it is, not what it points to.
+  mutable std::atomic<std::uint64_t> word_{0};
+};
+
+}  // namespace internal
+
+template <typename T>
+class unique_ptr {
+ public:
+  using element_type = T;
+
+  constexpr unique_ptr() = default;
+  constexpr unique_ptr(std::nullptr_t) {}  // NOLINT: as std::unique_ptr
+  unique_ptr(unique_ptr&& other) noexcept = default;
+  unique_ptr& operator=(unique_ptr&& other) noexcept {
+    if (this != &other) {
+      const std::uint64_t word = other.cell_.take();
+      reset();
+      cell_.store(word);
+    }
+    return *this;
+  }
+  unique_ptr& operator=(std::nullptr_t) {
+    reset();
+    return *this;
+  }
+  ~unique_ptr() { reset(); }
+
+  explicit operator bool() const { return !cell_.empty(); }
+
+  ReadGuard<T> read() const {
+    internal::PageHold hold;
+    const std::byte* const object = cell_.template enter<internal::Access::kRead>(hold);
+    return {std::move(hold), reinterpret_cast<const T*>(object)};
+  }
+  WriteGuard<T> write() const {
+    internal::PageHold hold;
+    std::byte* const object = cell_.template enter<internal::Access::kWrite>(hold);
+    return {std::move(hold), reinterpret_cast<T*>(object)};
+  }
+  Result<ReadGuard<T>> try_read() const {
+    internal::PageHold hold;
+    YONDER_TRY(object, cell_.template try_enter<internal::Access::kRead>(hold));
+    return ReadGuard<T>(std::move(hold), reinterpret_cast<const T*>(object));
+  }
+  Result<WriteGuard<T>> try_write() const {
+    internal::PageHold hold;
+    YONDER_TRY(object, cell_.template try_enter<internal::Access::kWrite>(hold));
+    return WriteGuard<T>(std::move(hold), reinterpret_cast<T*>(object));
+  }
+
+  // The object will be needed soon. Never waits.
+  void prefetch() const { cell_.prefetch(); }
+
+  void reset() {
+    if (cell_.empty()) return;
+    if constexpr (!std::is_trivially_destructible_v<T>) {
+      const WriteGuard<T> object = write();
+      std::destroy_at(object.get());
+    }
+    internal::free_object(cell_.take());
+  }
+  void swap(unique_ptr& other) noexcept {
+    const std::uint64_t word = cell_.take();
+    cell_.store(other.cell_.take());
+    other.cell_.store(word);
+  }
+
+ private:
+  template <typename U, typename... Args>
+  friend Result<unique_ptr<U>> try_make_unique(Args&&... args);
+  template <typename U>
+  friend class shared_ptr;
+
+  explicit unique_ptr(std::uint64_t word) : cell_(word) {}
+
+  internal::PointerCell cell_;
+};
+
+// An array of at most a page; its length is in the pointer.
+template <typename T>
+class unique_ptr<T[]> {
+  static_assert(std::is_trivially_copyable_v<T>, "far arrays are of plain data; use far::vector for others");
+
+ public:
+  using element_type = T;
+  static constexpr std::size_t kMaxItems = kPageBytes / sizeof(T);
+
+  constexpr unique_ptr() = default;
+  unique_ptr(unique_ptr&& other) noexcept = default;
+  unique_ptr& operator=(unique_ptr&& other) noexcept {
+    if (this != &other) {
+      const std::uint64_t word = other.cell_.take();
+      reset();
+      cell_.store(word);
+    }
+    return *this;
+  }
+  ~unique_ptr() { reset(); }
+
+  explicit operator bool() const { return !cell_.empty(); }
+  std::size_t size() const { return cell_.empty() ? 0 : cell_.bytes() / sizeof(T); }
+
+  ReadGuard<T[]> read() const {
+    internal::PageHold hold;
+    const std::byte* const items = cell_.template enter<internal::Access::kRead>(hold);
+    return {std::move(hold), std::span(reinterpret_cast<const T*>(items), size())};
+  }
+  WriteGuard<T[]> write() const {
+    internal::PageHold hold;
+    std::byte* const items = cell_.template enter<internal::Access::kWrite>(hold);
+    return {std::move(hold), std::span(reinterpret_cast<T*>(items), size())};
+  }
+  Result<ReadGuard<T[]>> try_read() const {
+    internal::PageHold hold;
+    YONDER_TRY(items, cell_.template try_enter<internal::Access::kRead>(hold));
+    return ReadGuard<T[]>(std::move(hold), std::span(reinterpret_cast<const T*>(items), size()));
+  }
+  void prefetch() const { cell_.prefetch(); }
+  void reset() {
+    if (!cell_.empty()) internal::free_object(cell_.take());
+  }
+
+ private:
+  template <typename U>
+  friend Result<unique_ptr<U>> try_make_unique_array(std::size_t items);
+
+  explicit unique_ptr(std::uint64_t word) : cell_(word) {}
+
+  internal::PointerCell cell_;
+};
+
+template <typename T>
+struct is_relocatable<unique_ptr<T>> : std::true_type {};
+static_assert(sizeof(unique_ptr<int>) == 8 && sizeof(unique_ptr<int[]>) == 8);
+
+// A new object. Errors: kOutOfMemory (far memory is full, or all local memory is held), and
+// those of the node. What a constructor throws passes through; nothing is allocated then.
+template <typename T, typename... Args>
+Result<unique_ptr<T>> try_make_unique(Args&&... args) {
+  require_relocatable<T>();
+  static_assert(sizeof(T) <= kPageBytes, "far memory: larger than a page; use far::vector or far::make_huge");
+  internal::PageHold hold;
+  YONDER_TRY(placed, internal::allocate(sizeof(T), false, hold));
+  try {
+    std::construct_at(reinterpret_cast<T*>(placed.bytes), std::forward<Args>(args)...);
+  } catch (...) {
+    hold.end();
+    internal::free_object(placed.word.bits);
+    throw;
+  }
+  return unique_ptr<T>(placed.word.bits);
+}
+
+// An array of `items` zeroes. kInvalidArgument: none, or more than a page of them.
+template <typename T>
+Result<unique_ptr<T>> try_make_unique_array(std::size_t items) {
+  using Item = std::remove_extent_t<T>;
+  if (items == 0 || items > unique_ptr<T>::kMaxItems)
+    return fail(ErrorCode::kInvalidArgument, "far array: its length", static_cast<std::int64_t>(items));
+  internal::PageHold hold;
+  YONDER_TRY(placed, internal::allocate(items * sizeof(Item), false, hold));
+  std::uninitialized_value_construct_n(reinterpret_cast<Item*>(placed.bytes), items);
+  return unique_ptr<T>(placed.word.bits);
+}
+
+// The same for callers without a plan for errors: HeapOptions::on_lost decides.
+template <typename T, typename... Args>
+  requires(!std::is_array_v<T>)
+unique_ptr<T> make_unique(Args&&... args) {
+  Result<unique_ptr<T>> made = try_make_unique<T>(std::forward<Args>(args)...);
+  if (!made) internal::lost(made.error());
+  return std::move(*made);
+}
+template <typename T>
+  requires(std::is_unbounded_array_v<T>)
+unique_ptr<T> make_unique(std::size_t items) {
+  Result<unique_ptr<T>> made = try_make_unique_array<T>(items);
+  if (!made) internal::lost(made.error());
+  return std::move(*made);
+}
+
+}  // namespace yonder::heap
