@@ -40,13 +40,11 @@ std::size_t Runtime::make_room(std::size_t want) {
 // Second chance: what was touched since the hand came by last is passed over once.
 void Runtime::collect_by_clock(std::size_t want, PageState as) {
   const std::uint32_t frames = frame_limit_.load(std::memory_order_relaxed);
-  std::uint32_t touched = 0;
   for (std::uint32_t step = 0; step < 2 * frames && victims_.size() < want; ++step) {
     hand_ = hand_ + 1 < frames ? hand_ + 1 : 0;
     FrameInfo& info = g_view.infos[hand_];
     if (info.referenced.load(std::memory_order_relaxed) != 0) {
       info.referenced.store(0, std::memory_order_relaxed);
-      ++touched;
       continue;
     }
     choose(hand_, as);

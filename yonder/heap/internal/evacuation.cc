@@ -227,7 +227,8 @@ void Runtime::write_runs(const Move& move) {
   const std::uint64_t slot = entry(record.cold_page).index();
   std::uint64_t to = slot * kPageBytes + record.cold_granule * kGranuleBytes;
   std::byte* const from = g_view.frame(move.victim.frame);
-  for_runs(bits, [&](std::uint32_t first, std::uint32_t length) {
+  // Not analysed: a lambda does not know that we hold the lock.
+  for_runs(bits, [&](std::uint32_t first, std::uint32_t length) YONDER_NO_THREAD_SAFETY_ANALYSIS {
     const auto bytes = static_cast<std::uint32_t>(length * kGranuleBytes);
     transfers_.push_back({.local = from + std::size_t{first} * kGranuleBytes, .bytes = bytes, .offset = to});
     to += bytes;
