@@ -171,9 +171,29 @@ bool Runtime::comes_back_by_page(const FrameInfo& info, const Victim& victim) {
   for (std::size_t i = 0; i < used.size(); ++i) used[i] &= live[i];
   const double share = static_cast<double>(count(used)) /
                        static_cast<double>(std::max<std::uint32_t>(count(live), kGranulesPerPage / 2));
-  if (share >= options_.page_above) return true;
+  const bool came_by_page = info.slot.load(std::memory_order_relaxed) != kNoSlot && victim.before.by_page();
+  if (came_by_page) {
+    note_page_in(share >= options_.page_above);
+    if (share >= options_.page_above) return true;
+  } else if (share >= options_.page_above) {
+    return expects_pages_to_pay();
+  }
   if (share < options_.object_below) return false;
   return victim.before.by_page();
+}
+
+// A page that was filled by a log has been used together once, which does not prove that it will
+// be again: random accesses fill pages, too. So it is believed as far as pages before it have
+// come true: the share of those that came in by page and were then used, lately. One in sixteen
+// is tried in any case, so that a change of the program is noticed.
+bool Runtime::expects_pages_to_pay() {
+  constexpr std::uint32_t kTrial = 16;
+  return pages_that_paid_ >= 0.5 || ++unproved_pages_ % kTrial == 0;
+}
+
+void Runtime::note_page_in(bool paid) {
+  constexpr double kWeight = 1.0 / 64;
+  pages_that_paid_ += kWeight * ((paid ? 1.0 : 0.0) - pages_that_paid_);
 }
 
 // ---------------------------------------------------------------- pages without objects

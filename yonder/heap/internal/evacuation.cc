@@ -119,7 +119,11 @@ std::size_t Runtime::move_unheld(bool cold_to_slots) {
   transfers_.clear();
   for (const Victim& victim : victims_) {
     Move move{.victim = victim, .record = {}};
-    if (is_held(victim) || !may_empty(victim) || !plan_move(move, cold_to_slots)) {
+    const bool free_to_go = !is_held(victim) && may_empty(victim);
+    if (!free_to_go || !plan_move(move, cold_to_slots)) {
+      // No frame for what was used: next time it goes out with the rest, which needs none.
+      if (free_to_go && cold_to_slots)
+        for (auto& word : g_view.infos[victim.frame].cards) word.store(0, std::memory_order_relaxed);
       change_state(victim.page, PageState::kLocal);
       continue;
     }

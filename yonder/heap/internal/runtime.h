@@ -191,6 +191,8 @@ class Runtime {
   Result<void> write_victims() YONDER_REQUIRES(egress_mutex_);
   bool finish_victim(const Victim& victim, bool written) YONDER_REQUIRES(egress_mutex_);
   bool comes_back_by_page(const FrameInfo& info, const Victim& victim) YONDER_REQUIRES(egress_mutex_);
+  bool expects_pages_to_pay() YONDER_REQUIRES(egress_mutex_);
+  void note_page_in(bool paid) YONDER_REQUIRES(egress_mutex_);
   void collect_dead() YONDER_REQUIRES(egress_mutex_);
   std::size_t free_dead() YONDER_REQUIRES(egress_mutex_);
   std::size_t free_dead_pages() YONDER_REQUIRES(egress_mutex_);
@@ -275,6 +277,8 @@ class Runtime {
   Log hot_log_ YONDER_GUARDED_BY(egress_mutex_);
   Log cold_log_ YONDER_GUARDED_BY(egress_mutex_);
   Log slot_log_ YONDER_GUARDED_BY(egress_mutex_);  // Without a frame: objects go straight to its slot.
+  double pages_that_paid_ YONDER_GUARDED_BY(egress_mutex_) = 1.0;  // Of those that came in by page, lately.
+  std::uint32_t unproved_pages_ YONDER_GUARDED_BY(egress_mutex_) = 0;
   std::uint32_t evacuation_hand_ YONDER_GUARDED_BY(egress_mutex_) = 0;
   Counters egress_counters_;  // relaxed atomics
 
