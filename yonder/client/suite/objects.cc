@@ -41,12 +41,16 @@ TEST_P(ObjectSuite, LargeObjectsAreReadAndWrittenInParts) {
   serve();
   const auto session = connect();
   for (const std::uint32_t bytes : {session->max_data() + 1, 300'000u, 3'000'000u}) {
-    ObjectPtr object = session->alloc(bytes).value();
+    const auto made = session->alloc(bytes);
+    ASSERT_TRUE(made) << made.error();
+    ObjectPtr object = *made;
     const auto data = pattern(bytes, 0x0123456789abcdef);
     const auto written = session->write(object, data);
     ASSERT_TRUE(written) << written.error();
     std::vector<std::byte> out(bytes);
-    EXPECT_EQ(session->read(object, out).value(), *written);
+    const auto read = session->read(object, out);
+    ASSERT_TRUE(read) << read.error();
+    EXPECT_EQ(*read, *written);
     EXPECT_EQ(out, data);
     std::ranges::fill(out, std::byte{});
     const auto direct = session->direct_read(object, out);
