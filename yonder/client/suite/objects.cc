@@ -4,6 +4,7 @@
 
 #include "yonder/client/remote_ptr.h"
 #include "yonder/client/suite/bed.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::client::suite {
 namespace {
@@ -122,7 +123,7 @@ TEST_P(ObjectSuite, ManyCoroutinesShareASession) {
     ++finished;
   };
   for (std::uint64_t i = 0; i < 40; ++i) session->scheduler().spawn(body(i + 1));
-  const Deadline deadline = Deadline::after(session->clock(), std::chrono::seconds(10));
+  const Deadline deadline = Deadline::after(session->clock(), ::yonder::testing::kPatience);
   while (finished < 40 && !deadline.passed(session->clock().now())) {
     session->scheduler().block_on([](fabric::Scheduler& scheduler) -> Task<void> {
       co_await scheduler.sleep_for(std::chrono::microseconds(50));

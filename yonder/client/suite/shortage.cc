@@ -4,6 +4,7 @@
 
 #include "yonder/client/suite/bed.h"
 #include "yonder/os/steady_clock.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::client::suite {
 
@@ -24,7 +25,7 @@ class Obstacle {
   bool meet() const {
     if (!is_armed_.load()) return false;
     const os::SteadyClock clock;
-    const Deadline deadline = Deadline::after(clock, std::chrono::seconds(30));
+    const Deadline deadline = Deadline::after(clock, ::yonder::testing::kPatience);
     while (is_armed_.load() && !deadline.passed(clock.now())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -78,7 +79,7 @@ class Allocation {
 // Lets the session work until `done` says so.
 template <typename Done>
 bool eventually(Session& session, Done&& done) {
-  const Deadline deadline = Deadline::after(session.clock(), std::chrono::seconds(30));
+  const Deadline deadline = Deadline::after(session.clock(), ::yonder::testing::kPatience);
   const auto look = [&]() -> Task<void> {
     while (!done() && !deadline.passed(session.clock().now())) {
       co_await session.scheduler().sleep_for(std::chrono::microseconds(100));
@@ -158,7 +159,7 @@ TEST_P(ThreadedSuite, AnAllocationThatWaitsEndsWhenTheNodeStops) {
   ASSERT_TRUE(eventually(*session, [&] { return server_->stats().waiting == 1; }));
   server_->begin_stop();
   obstacle.remove();
-  const Deadline deadline = Deadline::after(session->clock(), std::chrono::seconds(30));
+  const Deadline deadline = Deadline::after(session->clock(), ::yonder::testing::kPatience);
   std::thread stopping([&] { EXPECT_TRUE(server_->stop(deadline)); });
   EXPECT_TRUE(eventually(*session, [&] { return allocation.is_done(); }));
   // Unless the look at the heap that was under way ended first, and found nothing.

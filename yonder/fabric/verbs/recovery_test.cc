@@ -11,12 +11,12 @@
 #include <thread>
 
 #include "yonder/fabric/verbs/device_test_support.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::fabric::verbs {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 const RequireDevice kDevice;
 
@@ -60,7 +60,10 @@ class Recovery : public ::testing::Test {
     return region ? std::move(*region) : Region();
   }
   std::unique_ptr<Endpoint> connect(EndpointOptions options) {
-    auto endpoint = fabric_->connect({.address = listener_->address(), .endpoint = options}, *client_queue_);
+    auto endpoint = fabric_->connect({.address = listener_->address(),
+                                      .endpoint = options,
+                                      .connect_timeout = ::yonder::testing::kPatience},
+                                     *client_queue_);
     EXPECT_TRUE(endpoint) << endpoint.error();
     return endpoint ? std::move(*endpoint) : nullptr;
   }
@@ -69,7 +72,9 @@ class Recovery : public ::testing::Test {
     EXPECT_TRUE(endpoint) << endpoint.error();
     return endpoint ? std::move(*endpoint) : nullptr;
   }
-  Deadline soon(Duration duration = seconds(20)) const { return Deadline::after(fabric_->clock(), duration); }
+  Deadline soon(Duration duration = ::yonder::testing::kPatience) const {
+    return Deadline::after(fabric_->clock(), duration);
+  }
 
   // Polls both queues until `count` completions of `queue` came: both sides'
   // applications are awake.
