@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -297,6 +298,86 @@ TEST_F(Recovery, AClosedListenerStillLetsABrokenConnectionResume) {
   ASSERT_EQ(done.size(), 2u);
   EXPECT_EQ(done[0].status, ErrorCode::kOutOfBounds);
   EXPECT_TRUE(done[1].ok()) << done[1].status;
+}
+
+// The accepting side does not look while the initiator is refused again and again: each
+// message arrives by a queue pair that is gone when it looks.
+TEST_F(Recovery, MessagesOfLinksThatNobodySawAreTakenInOrder) {
+  auto shared = fabric_->create_receive_queue({.capacity = 8});
+  ASSERT_TRUE(shared) << shared.error();
+  auto listener = fabric_->listen({.address = "verbs://*:0",
+                                   .endpoint = {.receive_queue = shared->get()},
+                                   .completion_queues = {server_queue_.get()}});
+  ASSERT_TRUE(listener) << listener.error();
+  auto client = fabric_->connect(
+      {.address = (*listener)->address(), .connect_timeout = ::yonder::testing::kPatience}, *client_queue_);
+  ASSERT_TRUE(client) << client.error();
+  auto server = (*listener)->accept(soon());
+  ASSERT_TRUE(server) << server.error();
+  const std::vector<ReceiveRequest> receives(8, {.buffer = {}});
+  ASSERT_TRUE((*shared)->post(receives));
+  std::vector<WorkRequest> batch;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    batch.push_back({.op = Op::kSend, .immediate = i, .user_data = i, .deadline = soon()});
+    batch.push_back(bad_read(100 + i));
+  }
+  ASSERT_EQ((*client)->post(batch).value_or(0), batch.size());
+  const Deadline deadline = soon();
+  while (client_done_.size() < batch.size() && !deadline.passed(fabric_->clock().now())) {
+    poll_into(*client_queue_, client_done_);
+    if (client_done_.size() < batch.size()) (void)client_queue_->wait(soon(milliseconds(1)));
+  }
+  ASSERT_EQ(client_done_.size(), batch.size());
+  const auto got = collect(*server_queue_, 4);
+  ASSERT_EQ(got.size(), 4u);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(got[i].ok()) << got[i].status;
+    EXPECT_EQ(got[i].immediate, i);
+  }
+  client->reset();
+  server->reset();
+  (*shared)->close();
+}
+
+// The initiator is refused twice, and is back for the second time while the accepting side is
+// busy with the first: it then finds a link that the initiator has left, and a newer one.
+TEST_F(Recovery, APeerThatResumesTwiceIsNotTakenForGone) {
+  std::uint64_t word_in = 0;
+  const ReceiveRequest receive{.user_data = 7,
+                               .buffer = LocalPiece::of(std::as_bytes(std::span(&word_in, 1)))};
+  ASSERT_TRUE(client_->post_receive({&receive, 1}));
+  // Completes unseen: nobody knows, so taking the queue pair down takes its time.
+  const WorkRequest unseen{.op = Op::kSend, .flags = RequestFlags::kUnsignalled, .deadline = soon()};
+  ASSERT_TRUE(server_->post({&unseen, 1}));
+  ASSERT_EQ(collect(*client_queue_, 1).size(), 1u);
+  std::atomic<bool> is_over = false;
+  std::thread serving([&] {
+    while (!is_over) (void)server_queue_->wait(soon(milliseconds(1)));
+  });
+  const WorkRequest batch[] = {bad_read(1), bad_read(2), add(32, 3)};
+  ASSERT_EQ(client_->post(batch).value_or(0), 3u);
+  const Deadline deadline = soon();
+  while (client_done_.size() < 3 && !deadline.passed(fabric_->clock().now())) {
+    (void)client_queue_->wait(soon(milliseconds(1)));
+    poll_into(*client_queue_, client_done_);
+  }
+  is_over = true;
+  serving.join();
+  ASSERT_EQ(client_done_.size(), 3u);
+  EXPECT_TRUE(client_done_[2].ok()) << client_done_[2].status;
+  client_done_.clear();
+  // The same connection goes on, both ways: another one would not have our receive.
+  const ReceiveRequest other{.user_data = 8, .buffer = LocalPiece::of(std::as_bytes(std::span(&word_in, 1)))};
+  ASSERT_TRUE(client_->post_receive({&other, 1}));
+  const WorkRequest message{.op = Op::kSend, .user_data = 9, .deadline = soon()};
+  ASSERT_TRUE(server_->post({&message, 1}));
+  const auto sent = collect(*server_queue_, 1);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(sent[0].ok()) << sent[0].status;
+  const auto got = collect(*client_queue_, 1);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_TRUE(got[0].ok()) << got[0].status;
+  EXPECT_EQ(got[0].user_data, 8u);
 }
 
 TEST_F(Recovery, ASharedReceiveQueueOutlivesItsBrokenQueuePairs) {

@@ -136,7 +136,8 @@ class VerbsEndpoint final : public Endpoint {
   const SendSlot* last_posted();
   void settle_refused(SendSlot& refused);
   void settle_doubtful(std::optional<std::uint64_t> taken_by_peer);
-  void welcome(const Seat::Arrival& arrival);
+  bool welcome_arrival();
+  void take_messages_of(Link& skipped);
   void start_resume(const SendSlot* refused, Instant now);
   void lose();
   void adopt(std::shared_ptr<Link> link);
