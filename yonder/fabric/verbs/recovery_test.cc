@@ -93,6 +93,16 @@ class Recovery : public ::testing::Test {
     mine.erase(mine.begin(), mine.begin() + static_cast<long>(out.size()));
     return out;
   }
+  // The same, but nobody looks at the other queue, or another thread does.
+  std::vector<Completion> collect_alone(CompletionQueue& queue, std::size_t count) {
+    std::vector<Completion> out;
+    const Deadline deadline = soon();
+    while (out.size() < count && !deadline.passed(fabric_->clock().now())) {
+      poll_into(queue, out);
+      if (out.size() < count) (void)queue.wait(soon(milliseconds(1)));
+    }
+    return out;
+  }
   static void poll_into(CompletionQueue& queue, std::vector<Completion>& out) {
     Completion batch[32];
     const std::size_t count = queue.poll(batch);
@@ -322,12 +332,7 @@ TEST_F(Recovery, MessagesOfLinksThatNobodySawAreTakenInOrder) {
     batch.push_back(bad_read(100 + i));
   }
   ASSERT_EQ((*client)->post(batch).value_or(0), batch.size());
-  const Deadline deadline = soon();
-  while (client_done_.size() < batch.size() && !deadline.passed(fabric_->clock().now())) {
-    poll_into(*client_queue_, client_done_);
-    if (client_done_.size() < batch.size()) (void)client_queue_->wait(soon(milliseconds(1)));
-  }
-  ASSERT_EQ(client_done_.size(), batch.size());
+  ASSERT_EQ(collect_alone(*client_queue_, batch.size()).size(), batch.size());
   const auto got = collect(*server_queue_, 4);
   ASSERT_EQ(got.size(), 4u);
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -339,36 +344,26 @@ TEST_F(Recovery, MessagesOfLinksThatNobodySawAreTakenInOrder) {
   (*shared)->close();
 }
 
-// The initiator is refused twice, and is back for the second time while the accepting side is
-// busy with the first: it then finds a link that the initiator has left, and a newer one.
+// The initiator is refused twice, and may be back for the second time while the accepting side
+// is busy with the first: it then finds a link that the initiator has left, and a newer one.
 TEST_F(Recovery, APeerThatResumesTwiceIsNotTakenForGone) {
-  std::uint64_t word_in = 0;
-  const ReceiveRequest receive{.user_data = 7,
-                               .buffer = LocalPiece::of(std::as_bytes(std::span(&word_in, 1)))};
+  std::uint64_t inbox = 0;
+  const ReceiveRequest receive{.user_data = 7, .buffer = LocalPiece::of(std::as_bytes(std::span(&inbox, 1)))};
   ASSERT_TRUE(client_->post_receive({&receive, 1}));
-  // Completes unseen: nobody knows, so taking the queue pair down takes its time.
-  const WorkRequest unseen{.op = Op::kSend, .flags = RequestFlags::kUnsignalled, .deadline = soon()};
-  ASSERT_TRUE(server_->post({&unseen, 1}));
-  ASSERT_EQ(collect(*client_queue_, 1).size(), 1u);
   std::atomic<bool> is_over = false;
   std::thread serving([&] {
     while (!is_over) (void)server_queue_->wait(soon(milliseconds(1)));
   });
-  const WorkRequest batch[] = {bad_read(1), bad_read(2), add(32, 3)};
-  ASSERT_EQ(client_->post(batch).value_or(0), 3u);
-  const Deadline deadline = soon();
-  while (client_done_.size() < 3 && !deadline.passed(fabric_->clock().now())) {
-    (void)client_queue_->wait(soon(milliseconds(1)));
-    poll_into(*client_queue_, client_done_);
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const WorkRequest batch[] = {bad_read(1), bad_read(2), add(32, 3)};
+    EXPECT_EQ(client_->post(batch).value_or(0), 3u);
+    const auto done = collect_alone(*client_queue_, 3);
+    EXPECT_EQ(done.size(), 3u);
+    for (const Completion& one : done) EXPECT_EQ(one.ok(), one.user_data == 3) << one.status;
   }
   is_over = true;
   serving.join();
-  ASSERT_EQ(client_done_.size(), 3u);
-  EXPECT_TRUE(client_done_[2].ok()) << client_done_[2].status;
-  client_done_.clear();
-  // The same connection goes on, both ways: another one would not have our receive.
-  const ReceiveRequest other{.user_data = 8, .buffer = LocalPiece::of(std::as_bytes(std::span(&word_in, 1)))};
-  ASSERT_TRUE(client_->post_receive({&other, 1}));
+  // The same connection goes on: another one would not have our receive.
   const WorkRequest message{.op = Op::kSend, .user_data = 9, .deadline = soon()};
   ASSERT_TRUE(server_->post({&message, 1}));
   const auto sent = collect(*server_queue_, 1);
@@ -377,7 +372,6 @@ TEST_F(Recovery, APeerThatResumesTwiceIsNotTakenForGone) {
   const auto got = collect(*client_queue_, 1);
   ASSERT_EQ(got.size(), 1u);
   EXPECT_TRUE(got[0].ok()) << got[0].status;
-  EXPECT_EQ(got[0].user_data, 8u);
 }
 
 TEST_F(Recovery, ASharedReceiveQueueOutlivesItsBrokenQueuePairs) {

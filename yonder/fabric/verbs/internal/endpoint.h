@@ -133,7 +133,7 @@ class VerbsEndpoint final : public Endpoint {
   void end_link();
   void retire_ended(Link::Farewell farewell);
   void drain();
-  const SendSlot* last_posted();
+  const SendSlot* last_awaited();
   void settle_refused(SendSlot& refused);
   void settle_doubtful(std::optional<std::uint64_t> taken_by_peer);
   bool welcome_arrival();
@@ -189,7 +189,7 @@ class VerbsEndpoint final : public Endpoint {
   bool has_failed_ = false;
   SendSlot* culprit_ = nullptr;  // The first request that failed by itself.
   ibv_wc_status culprit_status_ = IBV_WC_SUCCESS;
-  const void* last_flushed_ = nullptr;
+  const SendSlot* last_flushed_ = nullptr;
   const void* last_flushed_receive_ = nullptr;
 };
 
