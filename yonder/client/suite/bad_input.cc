@@ -107,7 +107,7 @@ TEST_P(ObjectSuite, RandomPointersAreRefusedAndTouchNothing) {
     ASSERT_TRUE(session->write(objects.back(), pattern(64, i + 1)));
   }
   std::vector<std::byte> bytes(64);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 150; ++i) {
     ObjectPtr object = ObjectPtr::from_words(random(), random());
     // Half of them plausible: of this node, a class that exists, a block that does.
     if (i % 2 == 0) {

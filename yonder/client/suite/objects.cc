@@ -187,7 +187,7 @@ TEST_P(ObjectSuite, AMovedObjectIsFoundByEveryStrategyAndItsPointerCorrected) {
   serve();
   const auto writer = connect();
   constexpr std::uint32_t kBytes = 120;
-  std::vector<ObjectPtr> objects = thin_out(*writer, 3000, kBytes, 5);
+  std::vector<ObjectPtr> objects = thin_out(*writer, 1500, kBytes, 5);
   for (std::size_t i = 0; i < objects.size(); ++i)
     ASSERT_TRUE(writer->write(objects[i], pattern(kBytes, i + 1)));
   // Every session has seen the objects where they were.
@@ -241,7 +241,7 @@ TEST_P(ObjectSuite, AMovedObjectIsFoundByEveryStrategyAndItsPointerCorrected) {
 TEST_P(ObjectSuite, AReleasedPointerIsTheOnlyOneLeft) {
   serve();
   const auto session = connect();
-  std::vector<ObjectPtr> objects = thin_out(*session, 2000, 100, 6);
+  std::vector<ObjectPtr> objects = thin_out(*session, 1000, 100, 6);
   server_->compact();
   const std::uint32_t blocks = server_->stats().heap.blocks;
   std::uint64_t renamed = 0;

@@ -29,7 +29,7 @@ TEST_P(ObjectSuite, ASessionGoesOnWithANodeThatKeptItsObjects) {
   options.heap.keeper = &keeper_;
   serve();
   const auto session = connect();
-  std::vector<ObjectPtr> objects = thin_out(*session, 600, 300, 3);
+  std::vector<ObjectPtr> objects = thin_out(*session, 300, 300, 3);
   ObjectPtr large = session->alloc(200'000).value();
   ASSERT_TRUE(session->write(large, pattern(200'000, 7)));
   for (std::size_t i = 0; i < objects.size(); ++i) ASSERT_TRUE(session->write(objects[i], pattern(300, i)));

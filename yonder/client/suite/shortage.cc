@@ -41,23 +41,30 @@ class Obstacle {
 // Until the node says that it is full.
 std::vector<ObjectPtr> fill(Session& session) {
   std::vector<ObjectPtr> objects;
-  for (;;) {
-    const auto object = session.alloc(kBytes);
-    if (!object) {
-      EXPECT_EQ(object.error(), ErrorCode::kOutOfMemory);
-      EXPECT_GT(objects.size(), 100u);
-      return objects;
+  for (bool is_full = false; !is_full;) {
+    std::vector<AllocItem> items(50, {.bytes = kBytes});
+    session.alloc_many(items);
+    for (const AllocItem& item : items) {
+      if (item.result) {
+        objects.push_back(*item.result);
+      } else {
+        EXPECT_EQ(item.result.error(), ErrorCode::kOutOfMemory);
+        is_full = true;
+      }
     }
-    objects.push_back(*object);
   }
+  EXPECT_GT(objects.size(), 100u);
+  return objects;
 }
 
 // All but every fourth object go.
 void thin_out_all(Session& session, const std::vector<ObjectPtr>& objects) {
+  std::vector<FreeItem> items;
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (i % 4 == 0) continue;
-    ASSERT_TRUE(session.free(objects[i]));
+    if (i % 4 != 0) items.push_back({.object = objects[i]});
   }
+  session.free_many(items);
+  for (const FreeItem& item : items) ASSERT_TRUE(item.result) << item.result.error();
 }
 
 // An allocation that is under way.
