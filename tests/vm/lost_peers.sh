@@ -17,10 +17,10 @@ fail() {
     exit 1
 }
 
-# await FILE PATTERN: the first line that matches, within 30 s.
+# await FILE PATTERN: the first line that matches, within 85 s (yonder/testing/patience.h).
 await() {
     local n
-    for ((n = 0; n < 600; n++)); do
+    for ((n = 0; n < 1700; n++)); do
         if grep -m1 "$2" "$1" 2>/dev/null; then return; fi
         sleep 0.05
     done

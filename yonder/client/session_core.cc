@@ -39,6 +39,7 @@ Result<void> SessionCore::connect(fabric::Fabric& fabric) {
                                .one_sided_depth = options_.depth,
                                .max_response = std::bit_floor(std::max(options_.max_message, kMinMessage)),
                                .default_timeout = options_.timeout,
+                               .connect_timeout = options_.connect_timeout,
                                .tenant = options_.identity.tenant,
                                .epoch = options_.identity.epoch,
                                .same_greeting = true,

@@ -73,6 +73,9 @@ Result<std::unique_ptr<Heap>> Heap::create(const Clock& clock, const HeapOptions
   if (options.correction == Correction::kOwner && options.owners == 0) {
     return fail(ErrorCode::kInvalidArgument, "heap: correction by owners, and none");
   }
+  if (options.longest_copy < Duration::zero() || options.longest_copy > kVersionWrapBound) {
+    return fail(ErrorCode::kInvalidArgument, "heap: longest copy, ns", options.longest_copy.count());
+  }
   HeapOptions chosen = options;
   YONDER_TRY(life, secure_random_u64());
   if (chosen.seed == 0) chosen.seed = life;

@@ -44,6 +44,7 @@
 #include "yonder/base/time.h"
 #include "yonder/node/compactor.h"
 #include "yonder/node/frame_store.h"
+#include "yonder/node/header_word.h"
 #include "yonder/node/object_ptr.h"
 #include "yonder/node/size_class.h"
 
@@ -94,7 +95,10 @@ struct HeapOptions {
   std::uint32_t owners = 4;
   std::uint32_t max_threads = 64;
   Duration longest_wait = std::chrono::seconds(1);  // For an object that another thread holds.
-  std::uint64_t seed = 0;                           // Of the object ids; 0: drawn from the system.
+  // Of a copy that is made without holding the object; one that took longer is made again with
+  // the object held. At most kVersionWrapBound; 0: nothing is read without holding it.
+  Duration longest_copy = kVersionWrapBound;
+  std::uint64_t seed = 0;  // Of the object ids; 0: drawn from the system.
   // Holds the memory for whoever comes after this process; what it holds already is
   // adopted (keeper.h). Costs a copy of the bytes of each write.
   Keeper* keeper = nullptr;
@@ -223,7 +227,8 @@ class HeapThread {
   // True: something was freed, and it is worth trying again, for the `relief`th time.
   bool relieve(AtLimit at_limit, int relief);
   Result<ObjectVersion> read_elsewhere(ObjectPtr& object, std::span<std::byte> out);
-  Result<ObjectVersion> read_large(ObjectPtr& object, std::span<std::byte> out);
+  Result<std::optional<ObjectVersion>> read_optimistically(ObjectPtr& object, std::span<std::byte> out);
+  Result<ObjectVersion> read_locked(ObjectPtr& object, std::span<std::byte> out);
   Result<ObjectVersion> write_object(ObjectPtr& object, const ObjectVersion* expected,
                                      std::span<const std::byte> data);
   Result<internal::Place> lock_object(ObjectPtr object);

@@ -21,20 +21,29 @@ std::atomic_ref<std::uint64_t> header_at(std::byte* slot) {
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(slot));
 }
 
-// H2 of header_word.h: copies the payload and says whether the copy is the
-// object's value at the moment of the first look, whose result was `before`.
-bool copy_is_proven(const SlotLayout& layout, std::byte* slot, HeaderWord before, std::uint64_t since,
-                    std::span<std::byte> out) {
+// What H2 of header_word.h says of a copy.
+enum class Copy : std::uint8_t {
+  kProven,   // the object's value at the moment of the first look
+  kChanged,  // made while the object was written or moved
+  kSlow,     // made in a time in which versions can go full circle: it proves nothing
+};
+
+// A copy of the payload that began at `since`; the first look found `before`, readable.
+Copy copy_payload(const SlotLayout& layout, std::byte* slot, HeaderWord before, std::uint64_t since,
+                  Duration longest, std::span<std::byte> out) {
   if (before.is_blank()) [[unlikely]] {
     std::ranges::fill(out, std::byte{0});
-    return true;
+    return Copy::kProven;
   }
   layout.load(slot, out);
   // The copy comes before the second look: pairs with the release with which a
   // writer's header leaves state live, before it touches the payload.
   std::atomic_thread_fence(std::memory_order_acquire);
   const HeaderWord after(header_at(slot).load(std::memory_order_relaxed));
-  return proves_copy(before, after) && ticks() - since < kMaxCopyTicks;
+  // Nanoseconds as ticks: ticks.h says why that is on the safe side.
+  if (ticks() - since >= static_cast<std::uint64_t>(longest.count())) [[unlikely]]
+    return Copy::kSlow;
+  return proves_copy(before, after) ? Copy::kProven : Copy::kChanged;
 }
 
 }  // namespace
@@ -54,7 +63,8 @@ Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> o
       std::byte* slot = core_->block_address(object.home(), entry) + offset;
       const HeaderWord before(header_at(slot).load(std::memory_order_acquire));
       if (before.names(object.home(), object.id()) && before.is_readable() &&
-          copy_is_proven(core_->layouts[object.size_class()], slot, before, start, out)) [[likely]] {
+          copy_payload(core_->layouts[object.size_class()], slot, before, start, core_->options.longest_copy,
+                       out) == Copy::kProven) [[likely]] {
         return ObjectVersion(before.version());
       }
     }
@@ -62,20 +72,33 @@ Result<ObjectVersion> HeapThread::read(ObjectPtr& object, std::span<std::byte> o
   return read_elsewhere(object, out);
 }
 
-// The object was displaced, is being written, is large, or does not exist.
+// The object was displaced, is being written, is large or slow to copy, or does not exist.
 Result<ObjectVersion> HeapThread::read_elsewhere(ObjectPtr& object, std::span<std::byte> out) {
   YONDER_TRY_VOID(internal::check_pointer(*core_, object));
   if (out.size() > object.size()) {
     return fail(ErrorCode::kOutOfBounds, "read more than the object has", object.size());
   }
-  if (out.size() > kMaxOptimisticBytes) return read_large(object, out);
+  if (out.size() > kMaxOptimisticBytes) return read_locked(object, out);
+  const Result<std::optional<ObjectVersion>> version = read_optimistically(object, out);
+  if (!version) return std::unexpected(version.error());
+  return *version ? Result<ObjectVersion>(**version) : read_locked(object, out);
+}
+
+// Copies until a copy is proven. Nothing, if one took too long: on a machine that is too
+// slow for this object, or too busy, the next one would as well.
+Result<std::optional<ObjectVersion>> HeapThread::read_optimistically(ObjectPtr& object,
+                                                                     std::span<std::byte> out) {
   internal::Waiter waiter(core_->clock, core_->options.longest_wait);
   Section section(*record_);
   for (;;) {
     const std::uint64_t start = ticks();
     YONDER_TRY(place, internal::locate(*core_, *record_, object));
-    if (place.word.is_readable() && copy_is_proven(core_->layout_of(*place.frame),
-                                                   place.frame->slot(place.slot), place.word, start, out)) {
+    const Copy copy = place.word.is_readable()
+                          ? copy_payload(core_->layout_of(*place.frame), place.frame->slot(place.slot),
+                                         place.word, start, core_->options.longest_copy, out)
+                          : Copy::kChanged;
+    if (copy == Copy::kSlow) return std::nullopt;
+    if (copy == Copy::kProven) {
       note_correction(object, place.slot);
       return ObjectVersion(place.word.version());
     }
@@ -84,8 +107,8 @@ Result<ObjectVersion> HeapThread::read_elsewhere(ObjectPtr& object, std::span<st
 }
 
 // Holds the object in state moving, in which readers go on and writers wait: the
-// copy may take longer than a version may be trusted.
-Result<ObjectVersion> HeapThread::read_large(ObjectPtr& object, std::span<std::byte> out) {
+// copy may take as long as it likes.
+Result<ObjectVersion> HeapThread::read_locked(ObjectPtr& object, std::span<std::byte> out) {
   Section section(*record_);
   YONDER_TRY(place, lock_object(object));
   Frame& frame = *place.frame;

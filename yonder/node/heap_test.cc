@@ -127,6 +127,25 @@ TEST(Heap, ReadsLargeObjectsWhole) {
   EXPECT_TRUE(thread.write(object, pattern(10, 1))) << "the reader let go of it";
 }
 
+// As on a machine that is too slow, or too busy, for the bound on copies.
+TEST_P(HeapTest, ReadsWhatItCannotCopyInTime) {
+  const auto heap = make_heap({.classes = {.validator = GetParam()}, .longest_copy = Duration::zero()});
+  HeapThread thread = heap->register_thread().value();
+  for (const std::uint32_t bytes : {8u, 1000u, 65536u, 300000u}) {
+    ObjectPtr object = thread.alloc(bytes).value();
+    EXPECT_EQ(contents(thread, object), std::vector<std::byte>(bytes));
+    const auto data = pattern(bytes, bytes);
+    const ObjectVersion version = thread.write(object, data).value();
+    std::vector<std::byte> out(bytes);
+    const auto read = thread.read(object, out);
+    ASSERT_TRUE(read) << read.error();
+    EXPECT_EQ(*read, version);
+    EXPECT_EQ(out, data);
+    EXPECT_TRUE(thread.write(object, data)) << "the reader let go of it";
+  }
+  heap->check_invariants();
+}
+
 TEST(Heap, FreedPointersNameNothing) {
   const auto heap = make_heap();
   HeapThread thread = heap->register_thread().value();
@@ -372,6 +391,7 @@ TEST(Heap, RefusesNonsenseOptions) {
   EXPECT_FALSE(Heap::create(kClock, {.limit = Bytes(0)}));
   EXPECT_FALSE(Heap::create(kClock, {.classes = {.frame_bytes = 1000}}));
   EXPECT_FALSE(Heap::create(kClock, {.max_threads = 0}));
+  EXPECT_FALSE(Heap::create(kClock, {.longest_copy = kVersionWrapBound + Duration(1)}));
 }
 
 }  // namespace

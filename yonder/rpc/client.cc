@@ -19,6 +19,7 @@ Result<ClientPtr> Client::connect(fabric::Fabric& fabric, const std::string& add
   fabric::ConnectOptions connect;
   connect.address = address;
   connect.identity = {.tenant = options.tenant, .epoch = options.epoch};
+  connect.connect_timeout = options.connect_timeout;
   connect.endpoint.depth = options.max_outstanding + options.one_sided_depth;
   connect.endpoint.receive_depth = options.max_outstanding + 1 + kRepostBatch;
   YONDER_TRY(endpoint, fabric.connect(connect, queue));

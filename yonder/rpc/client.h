@@ -65,6 +65,7 @@ struct ClientOptions {
   std::uint32_t max_response = 8 * 1024;
   // Of calls that give no deadline.
   Duration default_timeout = std::chrono::seconds(5);
+  Duration connect_timeout = std::chrono::seconds(5);  // also of each attempt to reconnect
   // Sent with every request.
   TenantId tenant{0};
   Epoch epoch{0};

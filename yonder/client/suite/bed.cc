@@ -1,4 +1,5 @@
 #include "yonder/client/suite/bed.h"
+#include "yonder/testing/patience.h"
 
 #include "yonder/testing/seed.h"
 
@@ -18,6 +19,7 @@ void ObjectSuite::SetUp() {
   options.mapping = GetParam().mapping;
   options.compaction.automatic = false;  // Tests say when.
   options.max_connections = 64;
+  options.stop_timeout = testing::kPatience;
   options.heap.correction = GetParam().correction;
   // Two owners, if owners are asked: one of them has something to ask.
   options.pollers = is_virtual() ? 0 : GetParam().correction == node::Correction::kOwner ? 2 : 1;
@@ -31,7 +33,7 @@ void ObjectSuite::SetUp() {
 void ObjectSuite::TearDown() {
   if (server_ != nullptr && is_virtual()) {
     server_->begin_stop();
-    EXPECT_TRUE(scheduler_->run(Deadline::after(place_->client_fabric().clock(), std::chrono::seconds(10))));
+    EXPECT_TRUE(scheduler_->run(Deadline::after(place_->client_fabric().clock(), testing::kPatience)));
   }
   if (server_ != nullptr && server_->stopped()) {
     for (std::size_t i = 0; i < server_->heap().classes().count(); ++i)
@@ -57,7 +59,7 @@ void ObjectSuite::restart() {
   const std::string address = server_->address();
   if (is_virtual()) {
     server_->begin_stop();
-    EXPECT_TRUE(scheduler_->run(Deadline::after(place_->client_fabric().clock(), std::chrono::seconds(10))));
+    EXPECT_TRUE(scheduler_->run(Deadline::after(place_->client_fabric().clock(), testing::kPatience)));
   }
   server_.reset();
   options.ports[0].address = address;
@@ -66,10 +68,9 @@ void ObjectSuite::restart() {
 
 std::unique_ptr<Session> ObjectSuite::connect(SessionOptions session) {
   session.address = server_->address();
-  // Time that passes for real may pass without us: a guest on a busy machine is slow. A test
-  // that means its timeout sets another than the default.
-  if (!is_virtual() && session.timeout == SessionOptions().timeout)
-    session.timeout = std::chrono::seconds(30);
+  // A test that means its timeout sets another than the default.
+  if (session.timeout == SessionOptions().timeout) session.timeout = testing::kPatience;
+  session.connect_timeout = testing::kPatience;
   session.use_windows = GetParam().use_windows;
   session.queue = queue_.get();
   session.scheduler = scheduler_.get();

@@ -4,6 +4,7 @@
 
 #include "yonder/client/extent_session.h"
 #include "yonder/client/suite/bed.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::client::suite {
 namespace {
@@ -21,9 +22,10 @@ TEST_P(ObjectSuite, AnExtentIsSharedByAllWhoKnowItsName) {
   options.extents.bytes = Bytes(1 << 20);
   serve();
   const auto open = [&] {
-    return open_session(
-        place_->client_fabric(),
-        {.address = server_->address(), .queue = queue_.get(), .scheduler = scheduler_.get()});
+    return open_session(place_->client_fabric(), {.address = server_->address(),
+                                                  .timeout = ::yonder::testing::kPatience,
+                                                  .queue = queue_.get(),
+                                                  .scheduler = scheduler_.get()});
   };
   const auto first = open();
   const auto second = open();
@@ -60,9 +62,10 @@ TEST_P(ObjectSuite, AnExtentIsSharedByAllWhoKnowItsName) {
 TEST_P(ObjectSuite, AnExtentThatCannotBeIsRefused) {
   options.extents.bytes = Bytes(1 << 20);
   serve();
-  const auto session =
-      open_session(place_->client_fabric(),
-                   {.address = server_->address(), .queue = queue_.get(), .scheduler = scheduler_.get()});
+  const auto session = open_session(place_->client_fabric(), {.address = server_->address(),
+                                                              .timeout = ::yonder::testing::kPatience,
+                                                              .queue = queue_.get(),
+                                                              .scheduler = scheduler_.get()});
   EXPECT_EQ(session->create("", 1).error(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(session->create("a b", 1).error(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(session->create(std::string(65, 'x'), 1).error(), ErrorCode::kMessageTooLong);

@@ -20,6 +20,7 @@
 #include "yonder/sync/spin.h"
 #include "yonder/testing/effort.h"
 #include "yonder/testing/history.h"
+#include "yonder/testing/patience.h"
 #include "yonder/testing/pattern.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
@@ -83,7 +84,7 @@ class Stress {
     for (std::thread& worker : workers) worker.join();
     stop_.store(true);
     compactor.join();
-    EXPECT_TRUE(server_->stop(Deadline::after(kClock, std::chrono::seconds(10))));
+    EXPECT_TRUE(server_->stop(Deadline::after(kClock, ::yonder::testing::kPatience)));
     for (std::size_t i = 0; i < server_->heap().classes().count(); ++i)
       server_->heap().compactor().stop(static_cast<std::uint8_t>(i));
     server_->heap().check_invariants();
@@ -97,7 +98,7 @@ class Stress {
   std::unique_ptr<Session> connect(fabric::Fabric& fabric) {
     return Session::connect(fabric, {.address = server_->address(),
                                      .correction = plan_.correction,
-                                     .timeout = std::chrono::seconds(30),
+                                     .timeout = ::yonder::testing::kPatience,
                                      .use_windows = plan_.use_windows})
         .value();
   }

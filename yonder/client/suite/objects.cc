@@ -4,6 +4,7 @@
 
 #include "yonder/client/remote_ptr.h"
 #include "yonder/client/suite/bed.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::client::suite {
 namespace {
@@ -41,12 +42,16 @@ TEST_P(ObjectSuite, LargeObjectsAreReadAndWrittenInParts) {
   serve();
   const auto session = connect();
   for (const std::uint32_t bytes : {session->max_data() + 1, 300'000u, 3'000'000u}) {
-    ObjectPtr object = session->alloc(bytes).value();
+    const auto made = session->alloc(bytes);
+    ASSERT_TRUE(made) << made.error();
+    ObjectPtr object = *made;
     const auto data = pattern(bytes, 0x0123456789abcdef);
     const auto written = session->write(object, data);
     ASSERT_TRUE(written) << written.error();
     std::vector<std::byte> out(bytes);
-    EXPECT_EQ(session->read(object, out).value(), *written);
+    const auto read = session->read(object, out);
+    ASSERT_TRUE(read) << read.error();
+    EXPECT_EQ(*read, *written);
     EXPECT_EQ(out, data);
     std::ranges::fill(out, std::byte{});
     const auto direct = session->direct_read(object, out);
@@ -118,7 +123,7 @@ TEST_P(ObjectSuite, ManyCoroutinesShareASession) {
     ++finished;
   };
   for (std::uint64_t i = 0; i < 40; ++i) session->scheduler().spawn(body(i + 1));
-  const Deadline deadline = Deadline::after(session->clock(), std::chrono::seconds(10));
+  const Deadline deadline = Deadline::after(session->clock(), ::yonder::testing::kPatience);
   while (finished < 40 && !deadline.passed(session->clock().now())) {
     session->scheduler().block_on([](fabric::Scheduler& scheduler) -> Task<void> {
       co_await scheduler.sleep_for(std::chrono::microseconds(50));
@@ -182,7 +187,7 @@ TEST_P(ObjectSuite, AMovedObjectIsFoundByEveryStrategyAndItsPointerCorrected) {
   serve();
   const auto writer = connect();
   constexpr std::uint32_t kBytes = 120;
-  std::vector<ObjectPtr> objects = thin_out(*writer, 3000, kBytes, 5);
+  std::vector<ObjectPtr> objects = thin_out(*writer, 1500, kBytes, 5);
   for (std::size_t i = 0; i < objects.size(); ++i)
     ASSERT_TRUE(writer->write(objects[i], pattern(kBytes, i + 1)));
   // Every session has seen the objects where they were.
@@ -236,7 +241,7 @@ TEST_P(ObjectSuite, AMovedObjectIsFoundByEveryStrategyAndItsPointerCorrected) {
 TEST_P(ObjectSuite, AReleasedPointerIsTheOnlyOneLeft) {
   serve();
   const auto session = connect();
-  std::vector<ObjectPtr> objects = thin_out(*session, 2000, 100, 6);
+  std::vector<ObjectPtr> objects = thin_out(*session, 1000, 100, 6);
   server_->compact();
   const std::uint32_t blocks = server_->stats().heap.blocks;
   std::uint64_t renamed = 0;

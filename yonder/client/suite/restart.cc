@@ -1,6 +1,7 @@
 // The object API over the end of a node's process: another one goes on with its
 // objects, or without.
 #include "yonder/client/suite/bed.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::client::suite {
 namespace {
@@ -13,7 +14,7 @@ fabric::Task<void> rest(fabric::Scheduler& scheduler) {
 // there is a new one; then it does not.
 template <typename Call>
 void eventually(Session& session, Call call) {
-  const Deadline deadline = Deadline::after(session.clock(), std::chrono::seconds(30));
+  const Deadline deadline = Deadline::after(session.clock(), ::yonder::testing::kPatience);
   while (!deadline.passed(session.clock().now())) {
     const auto result = call();
     if (result) return;
@@ -27,8 +28,8 @@ void eventually(Session& session, Call call) {
 TEST_P(ObjectSuite, ASessionGoesOnWithANodeThatKeptItsObjects) {
   options.heap.keeper = &keeper_;
   serve();
-  const auto session = connect({.timeout = std::chrono::seconds(30)});
-  std::vector<ObjectPtr> objects = thin_out(*session, 600, 300, 3);
+  const auto session = connect();
+  std::vector<ObjectPtr> objects = thin_out(*session, 300, 300, 3);
   ObjectPtr large = session->alloc(200'000).value();
   ASSERT_TRUE(session->write(large, pattern(200'000, 7)));
   for (std::size_t i = 0; i < objects.size(); ++i) ASSERT_TRUE(session->write(objects[i], pattern(300, i)));
@@ -59,7 +60,7 @@ TEST_P(ObjectSuite, ASessionGoesOnWithANodeThatKeptItsObjects) {
 TEST_P(ObjectSuite, ABatchGoesOnWithANodeThatKeptItsObjects) {
   options.heap.keeper = &keeper_;
   serve();
-  const auto session = connect({.timeout = std::chrono::seconds(30)});
+  const auto session = connect();
   std::vector<ObjectPtr> objects = thin_out(*session, 100, 300, 2);
   std::vector<std::vector<std::byte>> outs(objects.size(), std::vector<std::byte>(300));
   std::vector<ReadItem> items;
@@ -81,7 +82,7 @@ TEST_P(ObjectSuite, ABatchGoesOnWithANodeThatKeptItsObjects) {
 TEST_P(ObjectSuite, ANodeThatLostItsObjectsIsAnotherOne) {
   if (!is_virtual()) options.pollers = 1;  // So that one seed gives one pointer.
   serve();
-  const auto session = connect({.timeout = std::chrono::seconds(30)});
+  const auto session = connect();
   ObjectPtr object = session->alloc(100).value();
   std::vector<std::byte> out(100);
   ASSERT_TRUE(session->direct_read(object, out));
@@ -90,7 +91,7 @@ TEST_P(ObjectSuite, ANodeThatLostItsObjectsIsAnotherOne) {
   do restart();
   while (node::life_tag(server_->heap().life()) == node::life_tag(life));
   // The same home block and id, with the node's number and seed: the life tells them apart.
-  const auto second = connect({.timeout = std::chrono::seconds(30)});
+  const auto second = connect();
   ObjectPtr other = second->alloc(100).value();
   ASSERT_TRUE(second->write(other, pattern(100, 5)));
   EXPECT_EQ(object.low(), other.low()) << "as bad as it can be";
@@ -118,7 +119,7 @@ TEST_P(ObjectSuite, ANodeThatLostItsObjectsIsAnotherOne) {
     }
   }
   EXPECT_EQ(session->alloc(10).error(), ErrorCode::kServerReplaced);
-  EXPECT_LT(session->clock().now() - began, std::chrono::seconds(30)) << "the timeout of one call";
+  EXPECT_LT(session->clock().now() - began, ::yonder::testing::kPatience) << "the timeout of one call";
   ASSERT_TRUE(second->read(other, out));
   EXPECT_EQ(number_in(out), 5u) << "nothing reached it";
 }

@@ -4,6 +4,7 @@
 
 #include "yonder/client/suite/bed.h"
 #include "yonder/os/steady_clock.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::client::suite {
 
@@ -24,7 +25,7 @@ class Obstacle {
   bool meet() const {
     if (!is_armed_.load()) return false;
     const os::SteadyClock clock;
-    const Deadline deadline = Deadline::after(clock, std::chrono::seconds(30));
+    const Deadline deadline = Deadline::after(clock, ::yonder::testing::kPatience);
     while (is_armed_.load() && !deadline.passed(clock.now())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
@@ -40,23 +41,30 @@ class Obstacle {
 // Until the node says that it is full.
 std::vector<ObjectPtr> fill(Session& session) {
   std::vector<ObjectPtr> objects;
-  for (;;) {
-    const auto object = session.alloc(kBytes);
-    if (!object) {
-      EXPECT_EQ(object.error(), ErrorCode::kOutOfMemory);
-      EXPECT_GT(objects.size(), 100u);
-      return objects;
+  for (bool is_full = false; !is_full;) {
+    std::vector<AllocItem> items(50, {.bytes = kBytes});
+    session.alloc_many(items);
+    for (const AllocItem& item : items) {
+      if (item.result) {
+        objects.push_back(*item.result);
+      } else {
+        EXPECT_EQ(item.result.error(), ErrorCode::kOutOfMemory);
+        is_full = true;
+      }
     }
-    objects.push_back(*object);
   }
+  EXPECT_GT(objects.size(), 100u);
+  return objects;
 }
 
 // All but every fourth object go.
 void thin_out_all(Session& session, const std::vector<ObjectPtr>& objects) {
+  std::vector<FreeItem> items;
   for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (i % 4 == 0) continue;
-    ASSERT_TRUE(session.free(objects[i]));
+    if (i % 4 != 0) items.push_back({.object = objects[i]});
   }
+  session.free_many(items);
+  for (const FreeItem& item : items) ASSERT_TRUE(item.result) << item.result.error();
 }
 
 // An allocation that is under way.
@@ -78,7 +86,7 @@ class Allocation {
 // Lets the session work until `done` says so.
 template <typename Done>
 bool eventually(Session& session, Done&& done) {
-  const Deadline deadline = Deadline::after(session.clock(), std::chrono::seconds(30));
+  const Deadline deadline = Deadline::after(session.clock(), ::yonder::testing::kPatience);
   const auto look = [&]() -> Task<void> {
     while (!done() && !deadline.passed(session.clock().now())) {
       co_await session.scheduler().sleep_for(std::chrono::microseconds(100));
@@ -158,7 +166,7 @@ TEST_P(ThreadedSuite, AnAllocationThatWaitsEndsWhenTheNodeStops) {
   ASSERT_TRUE(eventually(*session, [&] { return server_->stats().waiting == 1; }));
   server_->begin_stop();
   obstacle.remove();
-  const Deadline deadline = Deadline::after(session->clock(), std::chrono::seconds(30));
+  const Deadline deadline = Deadline::after(session->clock(), ::yonder::testing::kPatience);
   std::thread stopping([&] { EXPECT_TRUE(server_->stop(deadline)); });
   EXPECT_TRUE(eventually(*session, [&] { return allocation.is_done(); }));
   // Unless the look at the heap that was under way ended first, and found nothing.

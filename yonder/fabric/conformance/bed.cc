@@ -48,8 +48,9 @@ Region Conformance::register_region(const Memory& memory, Rights rights) {
 }
 
 std::unique_ptr<Endpoint> Conformance::connect(EndpointOptions options) {
-  auto endpoint =
-      bed_->initiator().connect({.address = listener_->address(), .endpoint = options}, *client_queue_);
+  auto endpoint = bed_->initiator().connect(
+      {.address = listener_->address(), .endpoint = options, .connect_timeout = ::yonder::testing::kPatience},
+      *client_queue_);
   EXPECT_TRUE(endpoint) << endpoint.error();
   return endpoint ? std::move(*endpoint) : nullptr;
 }

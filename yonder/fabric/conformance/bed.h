@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "yonder/fabric/fabric.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::fabric::conformance {
 
@@ -66,7 +67,7 @@ class Conformance : public ::testing::TestWithParam<Provider> {
   void SetUp() override;
   void TearDown() override;
 
-  Deadline soon(Duration duration = std::chrono::seconds(10)) const {
+  Deadline soon(Duration duration = ::yonder::testing::kPatience) const {
     return Deadline::after(bed_->initiator().clock(), duration);
   }
   Region register_region(const Memory& memory, Rights rights);
@@ -75,7 +76,7 @@ class Conformance : public ::testing::TestWithParam<Provider> {
   std::unique_ptr<Endpoint> accept();
   // Polls until `count` raw completions came or the time is up.
   std::vector<Completion> collect(CompletionQueue& queue, std::size_t count,
-                                  Duration limit = std::chrono::seconds(10));
+                                  Duration limit = ::yonder::testing::kPatience);
 
   // A request on scratch memory of the fixture; the next call reuses it.
   WorkRequest request(Op op, RemoteAddress remote, std::size_t length = 8);

@@ -132,6 +132,10 @@ void VerbsEndpoint::recover() {
   has_failed_ = false;
   if (link_ == nullptr) return;
   const bool peer_left = link_->state() == Link::State::kDown;
+  // The peer may be back on a newer link, and then left only this one, which it does after the
+  // newer one is in the seat: so who saw it leave finds that. (attend() may have looked
+  // earlier, and spent the time since on this very link.)
+  if (welcome_arrival()) return;
   end_link();
   SendSlot* culprit = std::exchange(culprit_, nullptr);
   if (culprit != nullptr && is_refusal(culprit_status_)) {
@@ -149,6 +153,9 @@ void VerbsEndpoint::recover() {
 void VerbsEndpoint::end_link() {
   link_->kill();
   drain();
+  // Before and after: drivers may drop what a destroyed queue pair left in the completion
+  // queue, shared receives included, and destroying it may still add to that.
+  verbs_queue_.take_from_nic(std::numeric_limits<std::size_t>::max());
   link_->destroy_qp();
   verbs_queue_.take_from_nic(std::numeric_limits<std::size_t>::max());
   verbs_queue_.unmap_qp(link_->qp_number());
@@ -165,11 +172,15 @@ void VerbsEndpoint::retire_ended(Link::Farewell farewell) {
   if (ended_ != nullptr) std::exchange(ended_, nullptr)->retire(farewell);
 }
 
-// Waits until the last request and the last receive were flushed.
+// Waits until the last request and the last receive were flushed. Not for requests that are
+// silent when they succeed: one that did would be waited for in vain, with the poller and
+// all its other connections.
 void VerbsEndpoint::drain() {
   const Instant limit = core_.clock.now() + kDrainLimit;
   const auto is_drained = [this] {
-    const bool sends = ring_.empty() || last_posted() == nullptr || last_flushed_ == last_posted();
+    const SendSlot* last = last_awaited();
+    const bool sends =
+        last == nullptr || (last_flushed_ != nullptr && last_flushed_->sequence >= last->sequence);
     const bool receives = receives_head_ == receives_tail_ ||
                           last_flushed_receive_ == &receives_[(receives_tail_ - 1) % receives_.size()];
     return sends && receives;
@@ -179,9 +190,9 @@ void VerbsEndpoint::drain() {
   }
 }
 
-const SendSlot* VerbsEndpoint::last_posted() {
+const SendSlot* VerbsEndpoint::last_awaited() {
   for (std::uint64_t i = ring_.tail(); i-- > ring_.head();) {
-    if (ring_.at(i).state == SlotState::kPosted) return &ring_.at(i);
+    if (ring_.at(i).state == SlotState::kPosted && ring_.at(i).is_signalled()) return &ring_.at(i);
   }
   return nullptr;
 }
@@ -277,7 +288,8 @@ void VerbsEndpoint::adopt(std::shared_ptr<Link> link) {
   link_ = std::move(link);
   phase_ = Phase::kOpen;
   culprit_ = nullptr;
-  last_flushed_ = last_flushed_receive_ = nullptr;
+  last_flushed_ = nullptr;
+  last_flushed_receive_ = nullptr;
   verbs_queue_.map_qp(link_->qp_number(), *this);
   retire_ended(Link::Farewell::kSilent);
   post_receives_from(receives_head_);
@@ -290,21 +302,34 @@ void VerbsEndpoint::adopt(std::shared_ptr<Link> link) {
 void VerbsEndpoint::on_attention() {
   if (first_link_ != nullptr) adopt(std::exchange(first_link_, nullptr));
   if (dialing_ != nullptr && dialing_->state() != Link::State::kDialing) finish_dial();
-  if (seat_ != nullptr) {
-    if (const Seat::Arrival arrival = seat_->take_arrival(); arrival.link != nullptr) welcome(arrival);
-  }
+  welcome_arrival();
   if (link_ != nullptr && link_->state() == Link::State::kDown) note_failure();
 }
 
-// The peer has come (back): with a count of our messages that it has taken.
-void VerbsEndpoint::welcome(const Seat::Arrival& arrival) {
+// Whether the peer has come (back): with a count of our messages that it has taken.
+bool VerbsEndpoint::welcome_arrival() {
+  if (seat_ == nullptr) return false;
+  const Seat::Arrival arrival = seat_->take_arrival();
+  if (arrival.link == nullptr) return false;
   if (link_ != nullptr) {
     end_link();
     SendSlot* culprit = std::exchange(culprit_, nullptr);
     if (culprit != nullptr && is_refusal(culprit_status_)) settle_refused(*culprit);
   }
+  for (const std::shared_ptr<Link>& skipped : arrival.skipped) take_messages_of(*skipped);
   settle_doubtful(arrival.taken_by_peer);
   adopt(arrival.link);
+  return true;
+}
+
+// Of a link that came and went before we looked. It had none of our receives and requests,
+// but it could take shared receives.
+void VerbsEndpoint::take_messages_of(Link& skipped) {
+  verbs_queue_.map_qp(skipped.qp_number(), *this);
+  verbs_queue_.take_from_nic(std::numeric_limits<std::size_t>::max());
+  verbs_queue_.unmap_qp(skipped.qp_number());
+  has_failed_ = false;  // That it is dead is no news.
+  skipped.retire(Link::Farewell::kSilent);
 }
 
 void VerbsEndpoint::finish_dial() {

@@ -5,18 +5,19 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
 #include <thread>
 
 #include "yonder/fabric/verbs/device_test_support.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::fabric::verbs {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 const RequireDevice kDevice;
 
@@ -60,7 +61,10 @@ class Recovery : public ::testing::Test {
     return region ? std::move(*region) : Region();
   }
   std::unique_ptr<Endpoint> connect(EndpointOptions options) {
-    auto endpoint = fabric_->connect({.address = listener_->address(), .endpoint = options}, *client_queue_);
+    auto endpoint = fabric_->connect({.address = listener_->address(),
+                                      .endpoint = options,
+                                      .connect_timeout = ::yonder::testing::kPatience},
+                                     *client_queue_);
     EXPECT_TRUE(endpoint) << endpoint.error();
     return endpoint ? std::move(*endpoint) : nullptr;
   }
@@ -69,7 +73,9 @@ class Recovery : public ::testing::Test {
     EXPECT_TRUE(endpoint) << endpoint.error();
     return endpoint ? std::move(*endpoint) : nullptr;
   }
-  Deadline soon(Duration duration = seconds(20)) const { return Deadline::after(fabric_->clock(), duration); }
+  Deadline soon(Duration duration = ::yonder::testing::kPatience) const {
+    return Deadline::after(fabric_->clock(), duration);
+  }
 
   // Polls both queues until `count` completions of `queue` came: both sides'
   // applications are awake.
@@ -85,6 +91,16 @@ class Recovery : public ::testing::Test {
     }
     std::vector<Completion> out(mine.begin(), mine.begin() + static_cast<long>(std::min(count, mine.size())));
     mine.erase(mine.begin(), mine.begin() + static_cast<long>(out.size()));
+    return out;
+  }
+  // The same, but nobody looks at the other queue, or another thread does.
+  std::vector<Completion> collect_alone(CompletionQueue& queue, std::size_t count) {
+    std::vector<Completion> out;
+    const Deadline deadline = soon();
+    while (out.size() < count && !deadline.passed(fabric_->clock().now())) {
+      poll_into(queue, out);
+      if (out.size() < count) (void)queue.wait(soon(milliseconds(1)));
+    }
     return out;
   }
   static void poll_into(CompletionQueue& queue, std::vector<Completion>& out) {
@@ -292,6 +308,70 @@ TEST_F(Recovery, AClosedListenerStillLetsABrokenConnectionResume) {
   ASSERT_EQ(done.size(), 2u);
   EXPECT_EQ(done[0].status, ErrorCode::kOutOfBounds);
   EXPECT_TRUE(done[1].ok()) << done[1].status;
+}
+
+// The accepting side does not look while the initiator is refused again and again: each
+// message arrives by a queue pair that is gone when it looks.
+TEST_F(Recovery, MessagesOfLinksThatNobodySawAreTakenInOrder) {
+  auto shared = fabric_->create_receive_queue({.capacity = 8});
+  ASSERT_TRUE(shared) << shared.error();
+  auto listener = fabric_->listen({.address = "verbs://*:0",
+                                   .endpoint = {.receive_queue = shared->get()},
+                                   .completion_queues = {server_queue_.get()}});
+  ASSERT_TRUE(listener) << listener.error();
+  auto client = fabric_->connect(
+      {.address = (*listener)->address(), .connect_timeout = ::yonder::testing::kPatience}, *client_queue_);
+  ASSERT_TRUE(client) << client.error();
+  auto server = (*listener)->accept(soon());
+  ASSERT_TRUE(server) << server.error();
+  const std::vector<ReceiveRequest> receives(8, {.buffer = {}});
+  ASSERT_TRUE((*shared)->post(receives));
+  std::vector<WorkRequest> batch;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    batch.push_back({.op = Op::kSend, .immediate = i, .user_data = i, .deadline = soon()});
+    batch.push_back(bad_read(100 + i));
+  }
+  ASSERT_EQ((*client)->post(batch).value_or(0), batch.size());
+  ASSERT_EQ(collect_alone(*client_queue_, batch.size()).size(), batch.size());
+  const auto got = collect(*server_queue_, 4);
+  ASSERT_EQ(got.size(), 4u);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(got[i].ok()) << got[i].status;
+    EXPECT_EQ(got[i].immediate, i);
+  }
+  client->reset();
+  server->reset();
+  (*shared)->close();
+}
+
+// The initiator is refused twice, and may be back for the second time while the accepting side
+// is busy with the first: it then finds a link that the initiator has left, and a newer one.
+TEST_F(Recovery, APeerThatResumesTwiceIsNotTakenForGone) {
+  std::uint64_t inbox = 0;
+  const ReceiveRequest receive{.user_data = 7, .buffer = LocalPiece::of(std::as_bytes(std::span(&inbox, 1)))};
+  ASSERT_TRUE(client_->post_receive({&receive, 1}));
+  std::atomic<bool> is_over = false;
+  std::thread serving([&] {
+    while (!is_over) (void)server_queue_->wait(soon(milliseconds(1)));
+  });
+  for (std::uint64_t round = 0; round < 20; ++round) {
+    const WorkRequest batch[] = {bad_read(1), bad_read(2), add(32, 3)};
+    EXPECT_EQ(client_->post(batch).value_or(0), 3u);
+    const auto done = collect_alone(*client_queue_, 3);
+    EXPECT_EQ(done.size(), 3u);
+    for (const Completion& one : done) EXPECT_EQ(one.ok(), one.user_data == 3) << one.status;
+  }
+  is_over = true;
+  serving.join();
+  // The same connection goes on: another one would not have our receive.
+  const WorkRequest message{.op = Op::kSend, .user_data = 9, .deadline = soon()};
+  ASSERT_TRUE(server_->post({&message, 1}));
+  const auto sent = collect(*server_queue_, 1);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_TRUE(sent[0].ok()) << sent[0].status;
+  const auto got = collect(*client_queue_, 1);
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_TRUE(got[0].ok()) << got[0].status;
 }
 
 TEST_F(Recovery, ASharedReceiveQueueOutlivesItsBrokenQueuePairs) {

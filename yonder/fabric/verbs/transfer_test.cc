@@ -6,6 +6,7 @@
 #include "yonder/base/prng.h"
 #include "yonder/fabric/verbs/device_test_support.h"
 #include "yonder/testing/allocation_counter.h"
+#include "yonder/testing/patience.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::fabric::verbs {
@@ -34,7 +35,8 @@ class Transfer : public ::testing::Test {
     auto listener = fabric_->listen({.address = "verbs://*:0", .passive = true});
     ASSERT_TRUE(listener) << listener.error();
     listener_ = std::move(*listener);
-    auto endpoint = fabric_->connect({.address = listener_->address()}, *queue_);
+    auto endpoint = fabric_->connect(
+        {.address = listener_->address(), .connect_timeout = ::yonder::testing::kPatience}, *queue_);
     ASSERT_TRUE(endpoint) << endpoint.error();
     endpoint_ = std::move(*endpoint);
   }
@@ -45,7 +47,7 @@ class Transfer : public ::testing::Test {
     region_ = Region();
     fabric_.reset();
   }
-  Deadline soon() const { return Deadline::after(fabric_->clock(), std::chrono::seconds(20)); }
+  Deadline soon() const { return Deadline::after(fabric_->clock(), ::yonder::testing::kPatience); }
   std::size_t collect(std::size_t count) {
     const Deadline deadline = soon();
     std::size_t ok = 0;

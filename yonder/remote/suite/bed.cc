@@ -10,7 +10,13 @@ Client::Client(fabric::Fabric& fabric, const std::string& address, const fabric:
   queue_ = fabric.create_completion_queue({}).value();
   set_pool({});
   if (shared_ == nullptr) own_ = std::make_unique<fabric::Scheduler>(*queue_);
-  endpoint_ = fabric.connect({.address = address, .endpoint = options}, *queue_).value();
+  fabric::EndpointOptions patient = options;
+  patient.default_timeout = ::yonder::testing::kPatience;
+  endpoint_ =
+      fabric
+          .connect({.address = address, .endpoint = patient, .connect_timeout = ::yonder::testing::kPatience},
+                   *queue_)
+          .value();
 }
 
 void Client::set_pool(const BufferPoolOptions& options) {

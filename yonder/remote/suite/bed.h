@@ -20,6 +20,7 @@
 #include "yonder/os/memfd.h"
 #include "yonder/remote/buffer_pool.h"
 #include "yonder/remote/port.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::remote::suite {
 
@@ -33,7 +34,7 @@ class Client {
   Client(fabric::Fabric& fabric, const std::string& address, const fabric::EndpointOptions& options,
          fabric::Scheduler* shared);
 
-  Port port() { return {*endpoint_, scheduler()}; }
+  Port port() { return {*endpoint_, scheduler(), ::yonder::testing::kPatience}; }
   fabric::Endpoint& endpoint() { return *endpoint_; }
   fabric::Scheduler& scheduler() { return shared_ != nullptr ? *shared_ : *own_; }
   BufferPool& pool() { return *pool_; }

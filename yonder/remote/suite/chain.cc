@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "yonder/remote/suite/bed.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::remote::suite {
 namespace {
@@ -66,7 +67,7 @@ TEST_P(RemoteSuite, ChainsWaitForAPlace) {
     ++ended;
   };
   for (int i = 0; i < 10; ++i) client.scheduler().spawn(add());
-  ASSERT_TRUE(client.scheduler().run(Deadline::after(client.port().clock(), std::chrono::seconds(20))));
+  ASSERT_TRUE(client.scheduler().run(Deadline::after(client.port().clock(), ::yonder::testing::kPatience)));
   EXPECT_EQ(ended, 10);
   EXPECT_EQ(word_in(memory(), 128), 50u);
 }

@@ -12,6 +12,7 @@
 #include "yonder/remote/suite/bed.h"
 #include "yonder/rpc/client.h"
 #include "yonder/rpc/server.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::remote::suite {
 
@@ -30,15 +31,16 @@ class ServiceSuite : public RemoteSuite {
     queue_ = place_->client_fabric().create_completion_queue({}).value();
     scheduler_ = std::make_unique<fabric::Scheduler>(*queue_);
     if (is_virtual()) scheduler_->spawn(server_->serve(*scheduler_));
-    client_ = rpc::Client::connect(place_->client_fabric(), server_->address(), *queue_,
-                                   {.scheduler = scheduler_.get()})
-                  .value();
+    client_ =
+        rpc::Client::connect(place_->client_fabric(), server_->address(), *queue_,
+                             {.default_timeout = ::yonder::testing::kPatience, .scheduler = scheduler_.get()})
+            .value();
   }
   void TearDown() override {
     client_.reset();
     server_->begin_stop();
     if (is_virtual()) {
-      EXPECT_TRUE(scheduler_->run(Deadline::after(queue_->clock(), std::chrono::seconds(5))));
+      EXPECT_TRUE(scheduler_->run(Deadline::after(queue_->clock(), ::yonder::testing::kPatience)));
     }
     server_.reset();
     scheduler_.reset();

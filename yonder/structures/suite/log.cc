@@ -12,6 +12,7 @@
 #include "yonder/base/prng.h"
 #include "yonder/structures/internal/log_layout.h"
 #include "yonder/structures/suite/log_suite.h"
+#include "yonder/testing/patience.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::structures::suite {
@@ -19,7 +20,6 @@ namespace {
 
 using internal::LogShape;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 TEST_P(LogSuite, GivesBackWhatWasAppendedInOrder) {
   make({.slots = 256});
@@ -98,15 +98,15 @@ TEST_P(LogSuite, AReaderThatWasOvertakenByATrimIsTold) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(log->append(bytes_of("a")));
   const auto late = log->reader({.slot = 3});
   ASSERT_TRUE(log->trim({.slot = 10}));
-  EXPECT_EQ(late->next(within(seconds(5))).error(), ErrorCode::kNotFound);
+  EXPECT_EQ(late->next(within(::yonder::testing::kPatience)).error(), ErrorCode::kNotFound);
   for (int i = 0; i < 64; ++i) ASSERT_TRUE(log->append(bytes_of("b")));
-  EXPECT_EQ(late->next(within(seconds(5))).error(), ErrorCode::kNotFound) << "overwritten";
+  EXPECT_EQ(late->next(within(::yonder::testing::kPatience)).error(), ErrorCode::kNotFound) << "overwritten";
   const auto first = log->reader({});
   EXPECT_EQ(read(*first, 64), std::vector<std::string>(64, "b"));
 }
 
 TEST_P(LogSuite, TrimStopsAtWhatIsNotWrittenYet) {
-  make({.slots = 64, .lease = seconds(100)});
+  make({.slots = 64});
   const auto log = open();
   ASSERT_TRUE(log->append(bytes_of("a")));
   ASSERT_TRUE(connect().port().fetch_add(at(LogShape::kTailOffset), 2)) << "a writer that is slow";
@@ -115,7 +115,7 @@ TEST_P(LogSuite, TrimStopsAtWhatIsNotWrittenYet) {
 }
 
 TEST_P(LogSuite, TheHoleOfADeadWriterIsSealed) {
-  make({.slots = 64, .lease = milliseconds(20)});
+  make({.slots = 64, .lease = milliseconds(50)});
   const auto log = open();
   ASSERT_TRUE(log->append(bytes_of("before")));
   const auto hole = connect().port().fetch_add(at(LogShape::kTailOffset), 3);
@@ -135,15 +135,18 @@ TEST_P(LogSuite, TheHoleOfADeadWriterIsSealed) {
 }
 
 TEST_P(LogSuite, ADamagedUnitIsSaidToBeSoAndCanBeSkipped) {
-  make({.slots = 64});
+  make({.slots = 64, .lease = milliseconds(50)});  // How long a reader hopes that it is not damaged.
   const auto log = open();
-  for (const char* text : {"first", "second", "third"}) ASSERT_TRUE(log->append(bytes_of(text)));
-  const std::uint64_t data = LogShape{.slots = 64, .slot_bytes = 64}.data_begin();
-  ASSERT_TRUE(connect().port().write(fabric::LocalPiece::of(bytes_of("X")), at(data + 64 + 30)));
+  ASSERT_TRUE(log->append(bytes_of("first")));
+  const auto second = log->append(bytes_of("second"));
+  ASSERT_TRUE(second) << second.error();
+  ASSERT_TRUE(log->append(bytes_of("third")));
+  const std::uint64_t unit = LogShape{.slots = 64, .slot_bytes = 64}.data_begin() + 64 * second->slot;
+  ASSERT_TRUE(connect().port().write(fabric::LocalPiece::of(bytes_of("X")), at(unit + 30)));
   const auto reader = log->reader({});
   EXPECT_EQ(read(*reader, 1), std::vector<std::string>{"first"});
-  EXPECT_EQ(reader->next(within(seconds(5))).error(), ErrorCode::kCorrupt);
-  EXPECT_EQ(reader->position(), (LogPosition{.slot = 1}));
+  EXPECT_EQ(reader->next(within(::yonder::testing::kPatience)).error(), ErrorCode::kCorrupt);
+  EXPECT_EQ(reader->position(), *second);
   reader->skip();
   EXPECT_EQ(read(*reader, 1), std::vector<std::string>{"third"});
 }
@@ -195,7 +198,8 @@ TEST_P(LogSuite, ManyWritersMakeOneOrder) {
   for (int i = 0; i < kWriters; ++i) {
     clients[static_cast<std::size_t>(i)]->scheduler().spawn(write(*logs[static_cast<std::size_t>(i)], i));
   }
-  for (remote::suite::Client* client : clients) ASSERT_TRUE(client->scheduler().run(within(seconds(20))));
+  for (remote::suite::Client* client : clients)
+    ASSERT_TRUE(client->scheduler().run(within(::yonder::testing::kPatience)));
   std::vector<std::string> expected;
   for (const auto& [at, text] : acknowledged) expected.push_back(text);
   ASSERT_EQ(expected.size(), std::size_t{kWriters * kAppends});

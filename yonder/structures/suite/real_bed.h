@@ -17,6 +17,7 @@
 #include "yonder/os/mapping.h"
 #include "yonder/os/memfd.h"
 #include "yonder/remote/port.h"
+#include "yonder/testing/patience.h"
 
 namespace yonder::structures::suite {
 
@@ -56,8 +57,11 @@ struct Thread {
   explicit Thread(const RealBed& bed)
       : queue(bed.fabric().create_completion_queue({}).value()),
         scheduler(*queue),
-        endpoint(bed.fabric().connect({.address = bed.address()}, *queue).value()),
-        port(*endpoint, scheduler, std::chrono::seconds(60)) {}
+        endpoint(
+            bed.fabric()
+                .connect({.address = bed.address(), .connect_timeout = ::yonder::testing::kPatience}, *queue)
+                .value()),
+        port(*endpoint, scheduler, ::yonder::testing::kPatience) {}
 
   std::unique_ptr<fabric::CompletionQueue> queue;
   fabric::Scheduler scheduler;

@@ -11,13 +11,13 @@
 #include "yonder/base/prng.h"
 #include "yonder/structures/internal/table_layout.h"
 #include "yonder/structures/suite/table_suite.h"
+#include "yonder/testing/patience.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::structures::suite {
 namespace {
 
 using internal::TableShape;
-using std::chrono::seconds;
 
 TEST_P(TableSuite, FindsWhatWasPut) {
   make();
@@ -211,7 +211,7 @@ TEST_P(TableSuite, ChangesOfOneBucketLeaveTogether) {
     ++done;
   };
   for (int i = 0; i < kChanges; ++i) client.scheduler().spawn(change(i));
-  ASSERT_TRUE(client.scheduler().run(within(seconds(20))));
+  ASSERT_TRUE(client.scheduler().run(within(::yonder::testing::kPatience)));
   EXPECT_EQ(done, kChanges);
   EXPECT_EQ(table->stats().changes, std::uint64_t{kChanges});
   EXPECT_LE(table->stats().swaps, 3u);

@@ -8,6 +8,7 @@
 #include "yonder/base/prng.h"
 #include "yonder/structures/hash_table.h"
 #include "yonder/structures/suite/table_suite.h"
+#include "yonder/testing/patience.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::structures::suite {
@@ -69,7 +70,7 @@ TEST_P(TableSuite, HeldPutsLeaveWhenThereAreEnoughOrTheirTimeHasCome) {
   for (int i = 0; i < 4; ++i)
     ASSERT_EQ(by_number->put(bytes_of("a"), bytes_of(std::to_string(i))).value(), 0u);
   ASSERT_EQ(by_time->put(bytes_of("b"), bytes_of("late")).value(), 0u);
-  const Deadline patience = within(seconds(20));
+  const Deadline patience = within(::yonder::testing::kPatience);
   const auto is_seen = [&](const char* key, const char* value) {
     while (find(*other, key) != value) {
       if (patience.passed(client.port().clock().now())) return false;

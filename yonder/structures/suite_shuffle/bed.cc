@@ -1,10 +1,9 @@
 #include "yonder/structures/suite_shuffle/bed.h"
+#include "yonder/testing/patience.h"
 
 #include <thread>
 
 namespace yonder::structures::suite {
-
-using namespace std::chrono_literals;
 
 void ShuffleSuite::SetUp() {
   place_ = GetParam().make();
@@ -29,8 +28,7 @@ void ShuffleSuite::TearDown() {
 }
 
 Deadline ShuffleSuite::soon() const {
-  // Time that passes for real may pass without us: a guest on a busy machine is slow.
-  return Deadline::after(place_->client_fabric().clock(), 60s);
+  return Deadline::after(place_->client_fabric().clock(), ::yonder::testing::kPatience);
 }
 
 void ShuffleSuite::add_receiver(ShuffleReceiverOptions options) {
@@ -45,7 +43,7 @@ void ShuffleSuite::add_receiver(ShuffleReceiverOptions options) {
 
 Result<std::unique_ptr<ShuffleSender>> ShuffleSuite::connect_sender(ShuffleSenderOptions options) {
   if (options.receivers.empty()) options.receivers = addresses_;
-  if (!is_virtual()) options.timeout = 30s;
+  if (!is_virtual()) options.timeout = ::yonder::testing::kPatience;
   return ShuffleSender::connect(place_->client_fabric(), *sender_queue_, *sender_scheduler_, options);
 }
 

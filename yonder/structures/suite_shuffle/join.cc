@@ -6,6 +6,7 @@
 #include "yonder/base/prng.h"
 #include "yonder/structures/suite_shuffle/join_bed.h"
 #include "yonder/testing/effort.h"
+#include "yonder/testing/patience.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
@@ -150,7 +151,7 @@ TEST_P(JoinSuite, AnExecutorWhoseRelationThrowsEndsTheJoinEverywhere) {
   const JoinRelation bad{.rows = 20,
                          .at = [](std::uint64_t) -> ShuffleEntry { throw std::runtime_error("no"); }};
   const JoinSink sink = [](const JoinRow&) {};
-  const Deadline deadline = Deadline::after(fabric.clock(), std::chrono::seconds(60));
+  const Deadline deadline = Deadline::after(fabric.clock(), ::yonder::testing::kPatience);
   std::vector<Result<JoinStats>> stats(3, fail(ErrorCode::kClosed, "not run"));
   const auto drive = [](JoinExecutor& executor, const JoinRelation& build, const JoinRelation& probe,
                         const JoinSink& into, Deadline until, Result<JoinStats>& out) -> Task<void> {

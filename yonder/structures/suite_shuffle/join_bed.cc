@@ -1,4 +1,5 @@
 #include "yonder/structures/suite_shuffle/join_bed.h"
+#include "yonder/testing/patience.h"
 
 #include <algorithm>
 #include <map>
@@ -6,8 +7,6 @@
 
 namespace yonder::structures::suite {
 namespace {
-
-using namespace std::chrono_literals;
 
 struct Executor {
   std::unique_ptr<fabric::CompletionQueue> queue;
@@ -67,7 +66,7 @@ void JoinSuite::TearDown() { place_.reset(); }
 JoinOutcome JoinSuite::run(const JoinCase& join) {
   fabric::Fabric& fabric = place_->server_fabric();
   const bool is_virtual = fabric.capabilities().virtual_time;
-  const Deadline deadline = Deadline::after(fabric.clock(), 60s);
+  const Deadline deadline = Deadline::after(fabric.clock(), ::yonder::testing::kPatience);
   std::vector<Executor> executors(join.executors);
   std::vector<std::string> addresses;
   for (std::uint32_t i = 0; i < join.executors; ++i) {
@@ -81,7 +80,7 @@ JoinOutcome JoinSuite::run(const JoinCase& join) {
     options.address = place_->listen_address();
     options.executors = join.executors;
     options.index = i;
-    if (!is_virtual) options.timeout = 30s;
+    if (!is_virtual) options.timeout = ::yonder::testing::kPatience;
     fabric::Scheduler& scheduler = is_virtual ? *executors[0].scheduler : *self.scheduler;
     self.executor = JoinExecutor::create(fabric, *self.queue, scheduler, options).value();
     addresses.push_back(self.executor->address());

@@ -133,10 +133,11 @@ class VerbsEndpoint final : public Endpoint {
   void end_link();
   void retire_ended(Link::Farewell farewell);
   void drain();
-  const SendSlot* last_posted();
+  const SendSlot* last_awaited();
   void settle_refused(SendSlot& refused);
   void settle_doubtful(std::optional<std::uint64_t> taken_by_peer);
-  void welcome(const Seat::Arrival& arrival);
+  bool welcome_arrival();
+  void take_messages_of(Link& skipped);
   void start_resume(const SendSlot* refused, Instant now);
   void lose();
   void adopt(std::shared_ptr<Link> link);
@@ -188,7 +189,7 @@ class VerbsEndpoint final : public Endpoint {
   bool has_failed_ = false;
   SendSlot* culprit_ = nullptr;  // The first request that failed by itself.
   ibv_wc_status culprit_status_ = IBV_WC_SUCCESS;
-  const void* last_flushed_ = nullptr;
+  const SendSlot* last_flushed_ = nullptr;
   const void* last_flushed_receive_ = nullptr;
 };
 

@@ -11,6 +11,10 @@
 //   open      | link replaced, bell     | the new link    | closed
 //   closed    | refused (kNotFound)     | –               | –
 //
+// An initiator may resume again before the endpoint has looked. What it sent on the link
+// in between was acknowledged and lies in the completion queue, if receives are shared: so
+// such links are kept, dead, until the endpoint has taken their messages, too.
+//
 // Concurrency: any thread; the lock covers the link. Lock order: the listener's
 // before the seat's before the link's.
 // Lifetime: shared by the listener's hall (for resuming) and the endpoint.
@@ -18,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/verbs/internal/link.h"
@@ -47,30 +52,36 @@ class Seat final : public std::enable_shared_from_this<Seat> {
   // Service thread: answers a connection request with a new link. The link it
   // replaces is dead before the peer hears of the new one, so that no late packet
   // can be executed after newer requests. On error nothing has changed and the
-  // caller rejects the request.
+  // caller rejects the request: kOverloaded, if the endpoint has not looked for too many.
   Result<void> seat_link(const rdma_cm_event& request, const Reply& reply, std::uint64_t taken_by_peer);
 
   // Endpoint: the link that arrived since the last call, or null.
   struct Arrival {
     std::shared_ptr<Link> link;
     std::uint64_t taken_by_peer = 0;  // Messages of ours that the peer has taken in all.
+    // Dead links between the last one and this, oldest first; the endpoint retires them.
+    std::vector<std::shared_ptr<Link>> skipped;
   };
   Arrival take_arrival();
-  // No more links. Retires one that nobody has taken (all, if passive).
+  // No more links. Retires those that nobody has taken (all, if passive).
   void close();
   // The same for a seat that no endpoint has taken: also gives its reservation
   // in the queue back.
   void abandon();
 
  private:
+  // Each costs a queue pair, and a refused access of a peer.
+  static constexpr std::size_t kMaxSkipped = 16;
+
   void on_down(Link& link);
 
   const Parts parts_;
   std::mutex mutex_;
-  std::shared_ptr<Link> link_;       // guarded by mutex_: the newest
-  std::uint64_t taken_by_peer_ = 0;  // guarded by mutex_
-  bool arrived_ = false;             // guarded by mutex_: link_ was not taken yet
-  bool closed_ = false;              // guarded by mutex_
+  std::shared_ptr<Link> link_;                  // guarded by mutex_: the newest
+  std::uint64_t taken_by_peer_ = 0;             // guarded by mutex_
+  bool arrived_ = false;                        // guarded by mutex_: link_ was not taken yet
+  std::vector<std::shared_ptr<Link>> skipped_;  // guarded by mutex_: see Arrival
+  bool closed_ = false;                         // guarded by mutex_
 };
 
 }  // namespace yonder::fabric::verbs
