@@ -1,9 +1,12 @@
 #include "yonder/heap/heap.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <stdexcept>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "yonder/base/prng.h"
@@ -151,6 +154,29 @@ TEST(Heap, SaysWhenAllLocalMemoryIsHeld) {
   EXPECT_LT(held.size(), 65u);
   held.clear();
   for (const auto& page : pages) EXPECT_TRUE(page.try_read());
+}
+
+TEST(Heap, PinsMemoryForSystemCallsAndOtherThreads) {
+  const auto heap = make_heap();
+  const auto buffer = make_unique<std::array<char, 1024>>();
+  auto pinned = buffer.pin();
+  ASSERT_TRUE(pinned);
+  char* const address = (*pinned)->data();
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  ASSERT_EQ(::write(pipe[1], "far away", 8), 8);
+  ASSERT_EQ(::read(pipe[0], address, 8), 8);
+  // Everything else leaves; this stays where it is.
+  std::vector<unique_ptr<Line>> lines;
+  for (std::uint64_t i = 0; i < 20'000; ++i) lines.push_back(make_unique<Line>(line_of(i)));
+  EXPECT_EQ((*pinned)->data(), address);
+  EXPECT_EQ(std::string_view(address, 8), "far away");
+  std::jthread([guard = std::move(*pinned)]() mutable { guard.reset(); }).join();
+  for (std::uint64_t i = 0; i < 20'000; ++i) ASSERT_EQ(*lines[i].read(), line_of(i));
+  EXPECT_TRUE(buffer.prefault());
+  EXPECT_EQ(std::string_view(buffer.read()->data(), 8), "far away");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 TEST(Heap, ChangesItsBudgetWhileObjectsAreInUse) {

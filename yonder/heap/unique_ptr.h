@@ -121,8 +121,21 @@ class unique_ptr {
     return WriteGuard<T>(internal::PageHold(entered.hold), reinterpret_cast<T*>(entered.object));
   }
 
+  // A guard that may be long: for a buffer that goes to a system call or to another thread, where
+  // it may end. Costs a locked instruction, and its page does not leave meanwhile.
+  Result<WriteGuard<T>> pin() const {
+    YONDER_TRY(entered, cell_.template try_enter<internal::Access::kWrite>());
+    return WriteGuard<T>(internal::PageHold(internal::pinned(entered)), reinterpret_cast<T*>(entered.object));
+  }
+
   // The object will be needed soon. Never waits.
   void prefetch() const { cell_.prefetch(); }
+  // The object is local when this returns, and was used just now.
+  Result<void> prefault() const {
+    YONDER_TRY(guard, try_read());
+    (void)guard;
+    return {};
+  }
 
   void reset() {
     if (cell_.empty()) return;

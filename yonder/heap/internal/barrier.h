@@ -63,6 +63,9 @@ template <Access kAccess>
   return enter_slow(at, kAccess);
 }
 
+// Turns the hold on a local object into a pin: one that lasts, and may end in any thread.
+HoldWord pinned(const Entered& entered);
+
 // Room for an object, held; the caller constructs it and then owns `word`.
 Result<Placed> allocate(std::size_t bytes, bool fixed, PageHold& hold);
 // Frees the memory of an object that has been destroyed.

@@ -365,6 +365,13 @@ Entered enter_slow(std::atomic<std::uint64_t>& at, Access access) {
   if (!entered) runtime().lost(entered.error());
   return *entered;
 }
+HoldWord pinned(const Entered& entered) {
+  const auto frame = static_cast<std::size_t>(entered.object - g_view.frames) / kPageBytes;
+  FrameInfo& info = g_view.infos[frame];
+  info.pins.fetch_add(1, std::memory_order_relaxed);  // Under the hold, which then ends.
+  end_hold(entered.hold);
+  return hold_of(&info);
+}
 Result<Placed> allocate(std::size_t bytes, bool fixed, PageHold& hold) {
   return runtime().allocate(static_cast<std::uint32_t>(bytes), fixed, hold);
 }

@@ -1,0 +1,159 @@
+// A far heap whose memory is a real node's: over shm and tcp, with a node that is stalled, goes on,
+// and is killed in the middle of the work; and children made by fork.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/e2e/daemon.h"
+#include "yonder/base/prng.h"
+#include "yonder/heap/heap.h"
+#include "yonder/heap/unique_ptr.h"
+#include "yonder/testing/seed.h"
+
+namespace yonder::e2e {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Item {
+  explicit Item(std::uint64_t number) { words.fill(number); }
+  bool is(std::uint64_t number) const {
+    for (const std::uint64_t word : words)
+      if (word != number) return false;
+    return true;
+  }
+  std::array<std::uint64_t, 12> words;
+};
+
+class FarHeapTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  FarHeapTest() : daemon_(start_daemon({.program = YONDERD, .flags = {"--extents", "64MiB"}})) {}
+
+  std::unique_ptr<far::Heap> make_heap(far::HeapOptions options) {
+    options.local = Bytes(100 * 4096);
+    options.far = Bytes(32 << 20);
+    options.node = daemon_.address(GetParam());
+    auto heap = far::Heap::create(options);
+    EXPECT_TRUE(heap) << heap.error().to_string();
+    return std::move(*heap);
+  }
+  void fill(std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; ++i) items_.push_back(far::make_unique<Item>(i));
+  }
+
+  Program daemon_;
+  std::vector<far::unique_ptr<Item>> items_;
+};
+
+TEST_P(FarHeapTest, KeepsObjectsOnARealNode) {
+  const auto heap = make_heap({});
+  fill(20'000);
+  Prng random(::yonder::testing::test_seed());
+  for (int step = 0; step < 50'000; ++step) {
+    const std::uint64_t i = random.below(items_.size());
+    ASSERT_TRUE(items_[i].read()->is(i));
+  }
+  items_.clear();
+}
+
+// Over shm, reads need nothing of the node's process, and its memory outlives it.
+class FarHeapOverTcpTest : public FarHeapTest {};
+
+TEST_P(FarHeapOverTcpTest, AStalledNodeIsAnErrorInTimeAndThenGoesOn) {
+  const auto heap = make_heap({.timeout = 300ms});
+  fill(20'000);
+  EXPECT_TRUE(daemon_.child().kill(SIGSTOP));
+  std::uint64_t failed = 0;
+  for (std::uint64_t i = 0; i < items_.size() && failed == 0; ++i) {
+    const auto item = items_[i].try_read();
+    if (item) {
+      ASSERT_TRUE((*item)->is(i));
+      continue;
+    }
+    ++failed;
+    EXPECT_TRUE(item.error() == ErrorCode::kDeadlineExceeded || item.error() == ErrorCode::kConnectionLost)
+        << item.error().to_string();
+  }
+  EXPECT_EQ(failed, 1u);
+  EXPECT_TRUE(daemon_.child().kill(SIGCONT));
+  for (std::uint64_t i = 0; i < items_.size(); ++i) {
+    // The connection may have been given up: it comes back by itself.
+    auto item = items_[i].try_read();
+    for (int attempt = 0; attempt < 50 && !item; ++attempt) {
+      std::this_thread::sleep_for(100ms);
+      item = items_[i].try_read();
+    }
+    ASSERT_TRUE(item) << item.error().to_string();
+    ASSERT_TRUE((*item)->is(i));
+  }
+  items_.clear();
+}
+
+TEST_P(FarHeapOverTcpTest, AKilledNodeIsATypedErrorForEveryThread) {
+  const auto heap = make_heap({.timeout = 300ms});
+  fill(20'000);
+  std::atomic<int> ended{0};
+  {
+    std::vector<std::jthread> threads;
+    for (unsigned t = 0; t < 3; ++t) {
+      threads.emplace_back([&, t] {
+        Prng random(::yonder::testing::test_seed() + t);
+        for (;;) {
+          const std::uint64_t i = random.below(items_.size());
+          const auto item = items_[i].try_read();
+          if (!item) break;
+          ASSERT_TRUE((*item)->is(i));
+        }
+        ended.fetch_add(1);
+      });
+    }
+    std::this_thread::sleep_for(50ms);
+    EXPECT_TRUE(daemon_.child().kill(SIGKILL));
+  }
+  EXPECT_EQ(ended.load(), 3);
+  // What is local is still right.
+  for (std::uint64_t i = 0; i < items_.size(); ++i)
+    if (const auto item = items_[i].try_read()) {
+      ASSERT_TRUE((*item)->is(i));
+    } else {
+      break;  // Each costs the timeout.
+    }
+  items_.clear();
+}
+
+TEST_P(FarHeapTest, AChildMayExecButNotReachTheFarSide) {
+  const auto heap = make_heap({});
+  fill(20'000);
+  const pid_t runs = ::fork();
+  if (runs == 0) {
+    ::execl("/bin/true", "true", nullptr);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(runs, &status, 0), runs);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  const pid_t reaches = ::fork();
+  if (reaches == 0) {
+    ::signal(SIGABRT, SIG_DFL);
+    for (std::uint64_t i = 0; i < items_.size(); ++i) (void)items_[i].read();
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(reaches, &status, 0), reaches);
+  EXPECT_TRUE(WIFSIGNALED(status)) << "a child read far memory of its parent";
+  for (std::uint64_t i = 0; i < items_.size(); ++i) ASSERT_TRUE(items_[i].read()->is(i));
+  items_.clear();
+}
+
+std::string provider_name(const ::testing::TestParamInfo<const char*>& test) { return test.param; }
+INSTANTIATE_TEST_SUITE_P(Providers, FarHeapTest, ::testing::Values("shm", "tcp"), provider_name);
+INSTANTIATE_TEST_SUITE_P(Providers, FarHeapOverTcpTest, ::testing::Values("tcp"), provider_name);
+
+}  // namespace
+}  // namespace yonder::e2e
