@@ -16,6 +16,9 @@
 namespace yonder::heap {
 namespace {
 
+// Twenty times the local memory, five times under a sanitizer.
+constexpr std::size_t kData = testing::scaled(kMuchDataBytes, std::size_t{4});
+
 TEST(Queue, GivesItemsInTheOrderTheyCame) {
   const auto heap = make_small_heap(Mode::kHybrid);
   queue<int> numbers;
@@ -70,7 +73,7 @@ TEST_P(QueueModel, BehavesAsStdDeque) {
   Prng random(testing::test_seed());
   queue<std::uint64_t> far;
   std::deque<std::uint64_t> near;
-  for (std::size_t i = 0; i < kMuchDataBytes / 8; ++i) {
+  for (std::size_t i = 0; i < kData / 8; ++i) {
     near.push_back(random());
     far.push(near.back());
   }
@@ -119,7 +122,7 @@ TEST_P(QueueModel, OfTexts) {
     near_pile.push_back(text);
   };
   // 200 bytes and a pointer in each of two.
-  for (std::size_t i = 0; i < kMuchDataBytes / 450; ++i) push();
+  for (std::size_t i = 0; i < kData / 450; ++i) push();
   const int steps = testing::scaled(20'000);
   for (int step = 0; step < steps; ++step) {
     if (random.below(2) == 0) {
