@@ -39,7 +39,7 @@ class [[nodiscard]] Guard {
   explicit operator bool() const { return object_ != nullptr; }
   // Lets go before the end of the scope.
   void reset() {
-    hold_.end();
+    hold_.reset();
     object_ = nullptr;
   }
 
@@ -68,7 +68,7 @@ class [[nodiscard]] Guard<T[]> {
   std::size_t size() const { return items_.size(); }
   T* data() const { return items_.data(); }
   void reset() {
-    hold_.end();
+    hold_.reset();
     items_ = {};
   }
 
@@ -95,3 +95,8 @@ template <typename T>
 using ReadGuard = Guard<typename internal::Readable<T>::type>;
 
 }  // namespace yonder::heap
+
+namespace yonder {
+// far::unique_ptr, far::vector: how users spell it.
+namespace far = heap;
+}  // namespace yonder

@@ -2,8 +2,8 @@
 // The 64 bits of a far pointer: where an object is in the far address space, and how
 // long it is.
 //
-//   bit 0        8                        40             52          64
-//      | granule | page                   | bytes - 1    | zero       |
+//   bit 0        8            20      28     32                     64
+//      | granule | bytes - 1  | stamp | zero | page                   |
 //
 // The far address space is pages of 4 KiB, made of granules of 16 bytes. An object lies in
 // one page and begins at a granule. Which memory holds a page at the moment (a local
@@ -13,9 +13,13 @@
 // Page 0 does not exist, so zero is the null pointer. Page 1 stands for objects longer
 // than a page: those live elsewhere (huge.h).
 //
-// Atlas keeps an access and a moving bit in the pointer. Ours needs neither: the cards of
-// a page say what was accessed, and a move is one compare-and-swap of the whole word by
-// whoever holds the old page (runtime.h, invariants).
+// The stamp is the number of the page's stay in local memory in which the object was last
+// dereferenced: equal to the page's, its cards are set, and the barrier need not look at them.
+// It stands in for the access bit of Atlas, which somebody would have to clear in all pointers
+// when a page leaves. It is a hint: it may be lost with a clean page.
+//
+// Atlas also has a moving bit. Ours needs none: a move is one compare-and-swap of the whole word
+// by whoever holds the old page (internal/runtime.h, invariants).
 //
 // Concurrency and lifetime: a value.
 
@@ -36,15 +40,23 @@ constexpr std::uint32_t granules_of(std::size_t bytes) {
 struct PointerWord {
   std::uint64_t bits = 0;
 
+  static constexpr std::uint64_t kStampMask = std::uint64_t{0xff} << 20;
+
   static constexpr PointerWord make(std::uint32_t page, std::uint32_t granule, std::uint32_t bytes) {
     YONDER_DCHECK(granule + granules_of(bytes) <= kGranulesPerPage, "an object lies in one page");
-    return {granule | std::uint64_t{page} << 8 | std::uint64_t{bytes - 1} << 40};
+    return {granule | std::uint64_t{bytes - 1} << 8 | std::uint64_t{page} << 32};
   }
   constexpr std::uint32_t granule() const { return static_cast<std::uint32_t>(bits & 0xff); }
-  constexpr std::uint32_t page() const { return static_cast<std::uint32_t>(bits >> 8); }
-  constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>((bits >> 40) & 0xfff) + 1; }
+  // The highest bits: one shift on the way of every dereference.
+  constexpr std::uint32_t page() const { return static_cast<std::uint32_t>(bits >> 32); }
+  constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>((bits >> 8) & 0xfff) + 1; }
   constexpr std::uint32_t granules() const { return granules_of(bytes()); }
   constexpr bool is_null() const { return bits == 0; }
+  constexpr PointerWord stamped(std::uint64_t stamp_bits) const {
+    return {(bits & ~kStampMask) | (stamp_bits & kStampMask)};
+  }
+  // Whether both name the same object.
+  constexpr bool same_object(PointerWord other) const { return ((bits ^ other.bits) & ~kStampMask) == 0; }
   // The same object elsewhere.
   constexpr PointerWord at(std::uint32_t page, std::uint32_t granule) const {
     return make(page, granule, bytes());

@@ -73,14 +73,14 @@ class shared_ptr {
   ReadGuard<T> read() const { return control<internal::Access::kRead>()->object.read(); }
   WriteGuard<T> write() const { return control<internal::Access::kRead>()->object.write(); }
   Result<ReadGuard<T>> try_read() const {
-    internal::PageHold hold;
-    YONDER_TRY(block, cell_.template try_enter<internal::Access::kRead>(hold));
-    return reinterpret_cast<const Control*>(block)->object.try_read();
+    YONDER_TRY(block, cell_.template try_enter<internal::Access::kRead>());
+    const internal::PageHold hold(block.hold);
+    return reinterpret_cast<const Control*>(block.object)->object.try_read();
   }
   Result<WriteGuard<T>> try_write() const {
-    internal::PageHold hold;
-    YONDER_TRY(block, cell_.template try_enter<internal::Access::kRead>(hold));
-    return reinterpret_cast<const Control*>(block)->object.try_write();
+    YONDER_TRY(block, cell_.template try_enter<internal::Access::kRead>());
+    const internal::PageHold hold(block.hold);
+    return reinterpret_cast<const Control*>(block.object)->object.try_write();
   }
 
   // How many owners there are now.
@@ -115,9 +115,8 @@ class shared_ptr {
 
   template <internal::Access kAccess>
   Guard<Control> control() const {
-    internal::PageHold hold;
-    std::byte* const block = cell_.template enter<kAccess>(hold);
-    return {std::move(hold), reinterpret_cast<Control*>(block)};
+    const internal::Entered block = cell_.template enter<kAccess>();
+    return {internal::PageHold(block.hold), reinterpret_cast<Control*>(block.object)};
   }
   void share(const shared_ptr& other) {
     if (!other) return;

@@ -62,13 +62,14 @@ class PointerCell {
   std::size_t bytes() const { return PointerWord{load()}.bytes(); }
 
   template <Access kAccess>
-  std::byte* enter(PageHold& hold) const {
-    return internal::enter<kAccess>(word_, hold);
+  Entered enter() const {
+    return internal::enter<kAccess>(word_);
   }
   template <Access kAccess>
-  Result<std::byte*> try_enter(PageHold& hold) const {
-    if (std::byte* const object = enter_fast<kAccess>(word_, hold)) return object;
-    return try_enter_slow(word_, kAccess, hold);
+  Result<Entered> try_enter() const {
+    const Entered entered = enter_fast<kAccess>(word_);
+    if (entered.object != nullptr) return entered;
+    return try_enter_slow(word_, kAccess);
   }
   void prefetch() const { internal::prefetch(word_); }
 
@@ -104,24 +105,20 @@ class unique_ptr {
   explicit operator bool() const { return !cell_.empty(); }
 
   ReadGuard<T> read() const {
-    internal::PageHold hold;
-    const std::byte* const object = cell_.template enter<internal::Access::kRead>(hold);
-    return {std::move(hold), reinterpret_cast<const T*>(object)};
+    const internal::Entered entered = cell_.template enter<internal::Access::kRead>();
+    return {internal::PageHold(entered.hold), reinterpret_cast<const T*>(entered.object)};
   }
   WriteGuard<T> write() const {
-    internal::PageHold hold;
-    std::byte* const object = cell_.template enter<internal::Access::kWrite>(hold);
-    return {std::move(hold), reinterpret_cast<T*>(object)};
+    const internal::Entered entered = cell_.template enter<internal::Access::kWrite>();
+    return {internal::PageHold(entered.hold), reinterpret_cast<T*>(entered.object)};
   }
   Result<ReadGuard<T>> try_read() const {
-    internal::PageHold hold;
-    YONDER_TRY(object, cell_.template try_enter<internal::Access::kRead>(hold));
-    return ReadGuard<T>(std::move(hold), reinterpret_cast<const T*>(object));
+    YONDER_TRY(entered, cell_.template try_enter<internal::Access::kRead>());
+    return ReadGuard<T>(internal::PageHold(entered.hold), reinterpret_cast<const T*>(entered.object));
   }
   Result<WriteGuard<T>> try_write() const {
-    internal::PageHold hold;
-    YONDER_TRY(object, cell_.template try_enter<internal::Access::kWrite>(hold));
-    return WriteGuard<T>(std::move(hold), reinterpret_cast<T*>(object));
+    YONDER_TRY(entered, cell_.template try_enter<internal::Access::kWrite>());
+    return WriteGuard<T>(internal::PageHold(entered.hold), reinterpret_cast<T*>(entered.object));
   }
 
   // The object will be needed soon. Never waits.
@@ -177,19 +174,17 @@ class unique_ptr<T[]> {
   std::size_t size() const { return cell_.empty() ? 0 : cell_.bytes() / sizeof(T); }
 
   ReadGuard<T[]> read() const {
-    internal::PageHold hold;
-    const std::byte* const items = cell_.template enter<internal::Access::kRead>(hold);
-    return {std::move(hold), std::span(reinterpret_cast<const T*>(items), size())};
+    const internal::Entered entered = cell_.template enter<internal::Access::kRead>();
+    return {internal::PageHold(entered.hold), std::span(reinterpret_cast<const T*>(entered.object), size())};
   }
   WriteGuard<T[]> write() const {
-    internal::PageHold hold;
-    std::byte* const items = cell_.template enter<internal::Access::kWrite>(hold);
-    return {std::move(hold), std::span(reinterpret_cast<T*>(items), size())};
+    const internal::Entered entered = cell_.template enter<internal::Access::kWrite>();
+    return {internal::PageHold(entered.hold), std::span(reinterpret_cast<T*>(entered.object), size())};
   }
   Result<ReadGuard<T[]>> try_read() const {
-    internal::PageHold hold;
-    YONDER_TRY(items, cell_.template try_enter<internal::Access::kRead>(hold));
-    return ReadGuard<T[]>(std::move(hold), std::span(reinterpret_cast<const T*>(items), size()));
+    YONDER_TRY(entered, cell_.template try_enter<internal::Access::kRead>());
+    return ReadGuard<T[]>(internal::PageHold(entered.hold),
+                          std::span(reinterpret_cast<const T*>(entered.object), size()));
   }
   void prefetch() const { cell_.prefetch(); }
   void reset() {
@@ -220,7 +215,7 @@ Result<unique_ptr<T>> try_make_unique(Args&&... args) {
   try {
     std::construct_at(reinterpret_cast<T*>(placed.bytes), std::forward<Args>(args)...);
   } catch (...) {
-    hold.end();
+    hold.reset();
     internal::free_object(placed.word.bits);
     throw;
   }

@@ -228,7 +228,7 @@ auto unordered_map<K, V, Traits>::find(KeyView key, std::uint64_t hash, Place& p
          place.slot = place.segment->find(hash, place.slot + 1)) {
       Node* const node = enter_node<kAccess>(place.segment->nodes[place.slot], place.node_hold);
       if (Traits::equal(node->key, key)) return node;
-      place.node_hold.end();
+      place.node_hold.reset();
     }
     if (!place.segment->overflow) return nullptr;
     PageHold next;
@@ -276,7 +276,7 @@ Result<void> unordered_map<K, V, Traits>::place_node(std::uint64_t hash, Block& 
     YONDER_TRY(memory, segments_[index_[prefix(hash, depth_)]].template try_enter<Access::kWrite>(hold));
     auto* segment = reinterpret_cast<Segment*>(memory);
     if (segment->is_full() && may_split(*segment)) {
-      hold.end();
+      hold.reset();
       YONDER_TRY_VOID(split(hash));
       continue;
     }
@@ -361,7 +361,7 @@ void unordered_map<K, V, Traits>::destroy_segment(const Block& block) {
     }
     Block next = std::move(segment->overflow);
     std::destroy_at(segment);
-    hold.end();
+    hold.reset();
     behind = std::move(next);
     if (!behind) return;
     segment = enter_segment<Access::kWrite>(behind, hold);

@@ -44,7 +44,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -71,6 +70,7 @@ class HazardDomain {
  public:
   // How many guards one thread can have at a time: one cache line of slots.
   static constexpr std::size_t kSlotsPerThread = 8;
+  using Slot = typename Atomics::template Atomic<HazardValue>;
 
   // `heavy_barrier` makes every thread that may register execute a full memory
   // barrier between its call and its return (os::Membarrier::issue). Empty:
@@ -93,7 +93,7 @@ class HazardDomain {
   // Errors: kResourceExhausted (max_threads are registered).
   Result<HazardThread<Atomics>> register_thread() {
     for (Record& record : records()) {
-      // acquire: pairs with the release in ~HazardThread; its owner-only fields are ours.
+      // acquire: pairs with the release in ~HazardThread; its slots are ours.
       if (!record.owned.exchange(true, std::memory_order_acquire))
         return HazardThread<Atomics>(&record, asymmetric());
     }
@@ -138,10 +138,8 @@ class HazardDomain {
 
   struct alignas(kNoSharingBytes) Record {
     // Written by the owner, read by scans: a line of its own.
-    std::array<typename Atomics::template Atomic<HazardValue>, kSlotsPerThread> slots{};
-    // The owner's.
-    alignas(kCacheLineBytes) std::uint32_t used_mask = 0;
-    typename Atomics::template Atomic<bool> owned{false};
+    std::array<Slot, kSlotsPerThread> slots{};
+    alignas(kCacheLineBytes) typename Atomics::template Atomic<bool> owned{false};
   };
 
   std::span<Record> records() { return {records_.get(), max_threads_}; }
@@ -163,31 +161,28 @@ class HazardThread {
   class Guard {
    public:
     Guard() = default;
-    Guard(Guard&& other) noexcept : record_(std::exchange(other.record_, nullptr)), slot_(other.slot_) {}
+    Guard(Guard&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
     Guard& operator=(Guard&& other) noexcept {
       if (this != &other) {
         reset();
-        record_ = std::exchange(other.record_, nullptr);
-        slot_ = other.slot_;
+        slot_ = std::exchange(other.slot_, nullptr);
       }
       return *this;
     }
     ~Guard() { reset(); }
-    explicit operator bool() const { return record_ != nullptr; }
+    explicit operator bool() const { return slot_ != nullptr; }
 
     // Ends the protection.
     void reset() {
-      if (record_ == nullptr) return;
-      record_->slots[slot_].store(0, std::memory_order_release);  // I3: pairs with the scans.
-      record_->used_mask &= ~(1u << slot_);
-      record_ = nullptr;
+      if (slot_ == nullptr) return;
+      slot_->store(0, std::memory_order_release);  // I3: pairs with the scans.
+      slot_ = nullptr;
     }
 
    private:
     friend class HazardThread;
-    Guard(Record* record, std::uint32_t slot) : record_(record), slot_(slot) {}
-    Record* record_ = nullptr;
-    std::uint32_t slot_ = 0;
+    explicit Guard(typename Domain::Slot* slot) : slot_(slot) {}
+    typename Domain::Slot* slot_ = nullptr;
   };
 
   HazardThread(HazardThread&& other) noexcept
@@ -195,7 +190,8 @@ class HazardThread {
   HazardThread& operator=(HazardThread&&) = delete;
   ~HazardThread() {
     if (record_ == nullptr) return;
-    YONDER_CHECK(record_->used_mask == 0, "guards end before their thread unregisters");
+    for (const auto& slot : record_->slots)
+      YONDER_CHECK(slot.load(std::memory_order_relaxed) == 0, "guards end before their thread unregisters");
     record_->owned.store(false, std::memory_order_release);  // Pairs with register_thread().
   }
 
@@ -204,14 +200,21 @@ class HazardThread {
   // all kSlotsPerThread slots are in use.
   [[nodiscard]] Guard publish(HazardValue value) {
     YONDER_DCHECK(value != 0, "0 means nothing");
-    const auto slot = static_cast<std::uint32_t>(std::countr_one(record_->used_mask));
-    if (slot >= Domain::kSlotsPerThread) [[unlikely]]
-      return {};
-    record_->used_mask |= 1u << slot;
-    record_->slots[slot].store(value, std::memory_order_release);  // I3
-    light_fence();
-    return Guard(record_, slot);
+    // relaxed: our own slots, which nobody else changes. The first is nearly always free.
+    for (auto& slot : record_->slots) {
+      if (slot.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        continue;
+      slot.store(value, std::memory_order_release);  // I3
+      light_fence();
+      return Guard(&slot);
+    }
+    return {};
   }
+
+  // The slots themselves, for a caller whose fast path does R1 by itself: a free slot is 0; it is
+  // stored to with release, ended by a store of 0 with release, and R2 must follow (a compiler
+  // fence does if the domain is asymmetric). The same thread may publish() meanwhile.
+  std::span<typename Domain::Slot, Domain::kSlotsPerThread> slots() { return record_->slots; }
 
   // R1 to R3 for a pointer that readers load from `source`: protects what it
   // points to. The guard is empty, and the pointer null, if `source` is null,

@@ -1,13 +1,13 @@
 #pragma once
 // The barrier: what every dereference of a far pointer does.
 //
-//   1  read the pointer word                  4  read it again: still the same (H2)
-//   2  publish its page in a hazard slot      5  read the page's entry: local (H1)
-//   3  (compiler fence)                       6  look at the frame's info: seen before, card set
+//   1  read the pointer word                  4  read the page's entry: local (H1)
+//   2  publish its page in a hazard slot      5  read the word again: still the same (H2)
+//   3  (compiler fence)                       6  same stamp, referenced, and dirty for a write
 //
-// Plain loads and one plain store; when any check fails, the slow path (runtime.h) sorts out
-// what is the matter and does the rest. Setting the card, the reference and the dirty bit is
-// rare: once per object and stay.
+// Plain loads and one plain store, and no other table than the entries; when any check fails,
+// the slow path (runtime.h) sorts out what is the matter and does the rest. Setting cards and
+// stamps, the reference and the dirty bit is rare: once per object or page and stay.
 //
 // Concurrency: any thread. Lifetime: a heap exists.
 
@@ -16,49 +16,51 @@
 
 #include "yonder/heap/internal/tables.h"
 #include "yonder/heap/internal/thread_state.h"
+#include "yonder/sync/atomics.h"
 
 namespace yonder::heap::internal {
 
-// Returns null when the slow path must decide; `hold` may then hold something.
+// `object` is null when the slow path must decide; nothing is held then.
 template <Access kAccess>
-[[gnu::always_inline]] inline std::byte* enter_fast(std::atomic<std::uint64_t>& at, PageHold& hold) {
-  ThreadState* const thread = t_thread;
-  if (thread == nullptr) [[unlikely]]
-    return nullptr;
-  // relaxed: only a guess; the second load decides.
+[[gnu::always_inline]] inline Entered enter_fast(std::atomic<std::uint64_t>& at) {
+  // relaxed: our own slots. Two are tried here; deeper nests are the slow path's.
+  HazardSlot* slot = t_slots;
+  if (slot->load(std::memory_order_relaxed) != 0) ++slot;
+  if (slot->load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return {};
+  // relaxed: only a guess; the second load decides. Null is page 0, which is never local.
   const PointerWord word{at.load(std::memory_order_relaxed)};
-  if (word.is_null()) [[unlikely]]
-    return nullptr;
-  hold.guard_ = thread->holds.publish(word.page());
+  slot->store(word.page(), std::memory_order_release);
+  sync::StdAtomics::compiler_fence();
+  // acquire: pairs with set_entry(); the frame's bytes are complete.
+  const std::uint64_t entry = g_view.entries[word.page()].load(std::memory_order_acquire);
+  // One comparison: local, referenced, dirty if we write, and the stamp of the word (which the
+  // shift brings to its place).
+  constexpr std::uint64_t kReady = static_cast<std::uint64_t>(PageState::kLocal) | PageEntry::kReferenced |
+                                   (kAccess == Access::kWrite ? PageEntry::kDirty : 0);
+  constexpr std::uint64_t kMask = PageEntry::kStateMask | kReady | PageEntry::kStampMask;
   // acquire: pairs with the swap that moved the object here; its bytes are complete.
-  if (!hold.guard_ || at.load(std::memory_order_acquire) != word.bits) [[unlikely]]
-    return nullptr;
-  // acquire: pairs with set_entry(); the frame's bytes and info are complete.
-  const PageEntry entry{g_view.entries[word.page()].load(std::memory_order_acquire)};
-  if (!entry.is_local()) [[unlikely]]
-    return nullptr;
-  FrameInfo& info = g_view.infos[entry.index()];
-  const std::uint32_t granule = word.granule();
-  // relaxed: marks for statistics and for the egress, which looks after our hold has ended.
-  const std::uint64_t card = info.cards[granule / 64].load(std::memory_order_relaxed) >> (granule % 64);
-  if ((card & info.referenced.load(std::memory_order_relaxed) & 1) == 0) [[unlikely]]
-    return nullptr;
-  if constexpr (kAccess == Access::kWrite) {
-    if (info.dirty.load(std::memory_order_relaxed) == 0) info.dirty.store(1, std::memory_order_relaxed);
+  if (((entry ^ (word.bits << 32)) & kMask) != kReady || at.load(std::memory_order_acquire) != word.bits)
+      [[unlikely]] {
+    slot->store(0, std::memory_order_release);
+    return {};
   }
-  return g_view.frame(entry.index()) + std::size_t{granule} * kGranuleBytes;
+  // The way of the address is: word, entry, object; the rest of this function is beside it.
+  return {g_view.frames + std::size_t{word.granule()} * kGranuleBytes + (entry & PageEntry::kIndexMask),
+          hold_of(slot)};
 }
 
-// The same with the slow path; ends the program, or calls HeapOptions::on_lost, on an error.
-std::byte* enter_slow(std::atomic<std::uint64_t>& at, Access access, PageHold& hold);
+// The slow path; ends the program, or calls HeapOptions::on_lost, on an error.
+Entered enter_slow(std::atomic<std::uint64_t>& at, Access access);
 // As a result: what try_read() and try_write() return.
-Result<std::byte*> try_enter_slow(std::atomic<std::uint64_t>& at, Access access, PageHold& hold);
+Result<Entered> try_enter_slow(std::atomic<std::uint64_t>& at, Access access);
 
 template <Access kAccess>
-[[gnu::always_inline]] inline std::byte* enter(std::atomic<std::uint64_t>& at, PageHold& hold) {
-  if (std::byte* const object = enter_fast<kAccess>(at, hold)) [[likely]]
-    return object;
-  return enter_slow(at, kAccess, hold);
+[[gnu::always_inline]] inline Entered enter(std::atomic<std::uint64_t>& at) {
+  const Entered entered = enter_fast<kAccess>(at);
+  if (entered.object != nullptr) [[likely]]
+    return entered;
+  return enter_slow(at, kAccess);
 }
 
 // Room for an object, held; the caller constructs it and then owns `word`.

@@ -50,11 +50,15 @@ class Block {
 
   template <Access kAccess>
   std::byte* enter(PageHold& hold) const {
-    return cell_.template enter<kAccess>(hold);
+    const Entered entered = cell_.template enter<kAccess>();
+    hold.reset(entered.hold);
+    return entered.object;
   }
   template <Access kAccess>
   Result<std::byte*> try_enter(PageHold& hold) const {
-    return cell_.template try_enter<kAccess>(hold);
+    YONDER_TRY(entered, cell_.template try_enter<kAccess>());
+    hold.reset(entered.hold);
+    return entered.object;
   }
 
   // It will be needed soon. Never waits.
@@ -65,9 +69,9 @@ class Block {
     const PointerWord word{cell_.load()};
     if (word.is_null()) return;
     const PageEntry entry{g_view.entries[word.page()].load(std::memory_order_acquire)};
-    // relaxed, and without a hold: should the page have left meanwhile, then the page that has
-    // the frame now loses one second chance.
-    if (entry.is_local()) g_view.infos[entry.index()].referenced.store(0, std::memory_order_relaxed);
+    // relaxed: a hint, like the clock hand's own; whoever uses the page sets it again.
+    if (entry.is_local())
+      g_view.entries[word.page()].fetch_and(~PageEntry::kReferenced, std::memory_order_relaxed);
   }
 
   void reset() {

@@ -42,9 +42,11 @@ void Runtime::collect_by_clock(std::size_t want, PageState as) {
   const std::uint32_t frames = frame_limit_.load(std::memory_order_relaxed);
   for (std::uint32_t step = 0; step < 2 * frames && victims_.size() < want; ++step) {
     hand_ = hand_ + 1 < frames ? hand_ + 1 : 0;
-    FrameInfo& info = g_view.infos[hand_];
-    if (info.referenced.load(std::memory_order_relaxed) != 0) {
-      info.referenced.store(0, std::memory_order_relaxed);
+    const std::uint32_t page = g_view.infos[hand_].page.load(std::memory_order_acquire);
+    if (page == 0) continue;
+    if (entry(page).referenced()) {
+      // relaxed: a hint; whoever uses the page sets it again.
+      g_view.entries[page].fetch_and(~PageEntry::kReferenced, std::memory_order_relaxed);
       continue;
     }
     choose(hand_, as);
@@ -96,13 +98,14 @@ std::size_t Runtime::send_away() {
 void Runtime::keep_departing() {
   std::uint32_t held = 0;
   std::erase_if(victims_, [&](const Victim& victim) YONDER_NO_THREAD_SAFETY_ANALYSIS {
-    const PageEntry leaving = victim.before.as(PageState::kLeaving);
-    if (is_held(victim) || live_count_[victim.page].load(std::memory_order_relaxed) == 0) {
-      swap_entry(victim.page, leaving, victim.before);  // Or somebody did already.
-      ++held;
-      return true;
+    const bool stays = is_held(victim) || live_count_[victim.page].load(std::memory_order_relaxed) == 0;
+    held += stays ? 1 : 0;
+    for (;;) {
+      const PageEntry now = entry(victim.page);
+      if (now.state() != PageState::kLeaving) return true;  // Somebody took it back.
+      if (swap_entry(victim.page, now, now.as(stays ? PageState::kLocal : PageState::kDeparting)))
+        return stays;
     }
-    return !swap_entry(victim.page, leaving, victim.before.as(PageState::kDeparting));
   });
   // relaxed: a measure of how much is held, for the live-lock guard.
   held_victims_.store(held * 2 > victims_.size() ? held : 0, std::memory_order_relaxed);
@@ -112,7 +115,7 @@ Result<void> Runtime::write_victims() {
   transfers_.clear();
   for (const Victim& victim : victims_) {
     FrameInfo& info = g_view.infos[victim.frame];
-    if (info.dirty.load(std::memory_order_relaxed) == 0) {
+    if (!entry(victim.page).dirty()) {
       egress_counters_.add(Count::kPagesDropped);
       continue;
     }
@@ -133,22 +136,17 @@ Result<void> Runtime::write_victims() {
 
 // True if its frame is free now.
 bool Runtime::finish_victim(const Victim& victim, bool written) {
-  FrameInfo& info = g_view.infos[victim.frame];
-  const bool clean = info.dirty.load(std::memory_order_relaxed) == 0;
-  if (written) info.dirty.store(0, std::memory_order_relaxed);
+  const FrameInfo& info = g_view.infos[victim.frame];
   const bool by_page = comes_back_by_page(info, victim);
   for (;;) {
     const PageEntry now = entry(victim.page);
-    const bool stays = now.wanted() || (!written && !clean);
-    const PageEntry next =
-        stays ? victim.before
-              : victim.before.as(PageState::kAbsent, info.slot.load(std::memory_order_relaxed))
-                    .on_path(by_page);
-    if (!swap_entry(victim.page, now, next)) continue;  // It has become wanted.
-    if (stays) {
-      info.referenced.store(1, std::memory_order_relaxed);
-      return false;
-    }
+    const bool lost = now.dirty() && !written;
+    const bool stays = now.wanted() || lost;
+    PageEntry next = now.gone(info.slot.load(std::memory_order_relaxed)).on_path(by_page);
+    if (stays) next = now.as(PageState::kLocal).with(PageEntry::kReferenced);
+    if (stays && !lost) next.bits &= ~PageEntry::kDirty;  // It was written.
+    if (!swap_entry(victim.page, now, next)) continue;    // It has become wanted.
+    if (stays) return false;
     if (by_page != victim.before.by_page())
       egress_counters_.add(by_page ? Count::kFlipsToPage : Count::kFlipsToObject);
     if (info.read_ahead.load(std::memory_order_relaxed) != 0) {
@@ -173,9 +171,29 @@ bool Runtime::comes_back_by_page(const FrameInfo& info, const Victim& victim) {
   for (std::size_t i = 0; i < used.size(); ++i) used[i] &= live[i];
   const double share = static_cast<double>(count(used)) /
                        static_cast<double>(std::max<std::uint32_t>(count(live), kGranulesPerPage / 2));
-  if (share >= options_.page_above) return true;
+  const bool came_by_page = info.slot.load(std::memory_order_relaxed) != kNoSlot && victim.before.by_page();
+  if (came_by_page) {
+    note_page_in(share >= options_.page_above);
+    if (share >= options_.page_above) return true;
+  } else if (share >= options_.page_above) {
+    return expects_pages_to_pay();
+  }
   if (share < options_.object_below) return false;
   return victim.before.by_page();
+}
+
+// A page that was filled by a log has been used together once, which does not prove that it will
+// be again: random accesses fill pages, too. So it is believed as far as pages before it have
+// come true: the share of those that came in by page and were then used, lately. One in sixteen
+// is tried in any case, so that a change of the program is noticed.
+bool Runtime::expects_pages_to_pay() {
+  constexpr std::uint32_t kTrial = 16;
+  return pages_that_paid_ >= 0.5 || ++unproved_pages_ % kTrial == 0;
+}
+
+void Runtime::note_page_in(bool paid) {
+  constexpr double kWeight = 1.0 / 64;
+  pages_that_paid_ += kWeight * ((paid ? 1.0 : 0.0) - pages_that_paid_);
 }
 
 // ---------------------------------------------------------------- pages without objects
@@ -204,7 +222,7 @@ std::size_t Runtime::free_dead() {
   std::size_t freed = 0;
   for (const Victim& dead : dying_) {
     if (is_held(dead)) {
-      set_entry(dead.page, dead.before);
+      change_state(dead.page, dead.before.state());
       dead_pages_.give_back(dead.page);
       continue;
     }
@@ -234,7 +252,8 @@ bool Runtime::free_page(std::uint32_t page, PageEntry before) {
   }
   // A forwarded page gave its claim to a slot back when it was emptied.
   if (before.state() != PageState::kForwarded) committed_pages_.fetch_sub(1, std::memory_order_relaxed);
-  set_entry(page, {});
+  // The stamp stays, so that pointers of the page's next life are not taken for marked.
+  set_entry(page, {entry(page).bits & PageEntry::kStampMask});
   free_pages_.give_back(page);
   return before.is_local();
 }

@@ -93,7 +93,7 @@ std::size_t Runtime::disperse(std::size_t want) {
     FrameInfo& info = g_view.infos[victim.frame];
     if (count(load(info.cards)) >= kMostlyUsed) {
       for (auto& word : info.cards) word.store(0, std::memory_order_relaxed);
-      set_entry(victim.page, victim.before);
+      change_state(victim.page, PageState::kLocal);
       return true;
     }
     if (may_empty(victim)) return false;
@@ -101,7 +101,7 @@ std::size_t Runtime::disperse(std::size_t want) {
     return true;
   });
   const std::size_t moved = move_unheld(true);
-  for (const Victim& victim : whole) set_entry(victim.page, victim.before.as(PageState::kLeaving));
+  for (const Victim& victim : whole) change_state(victim.page, PageState::kLeaving);
   victims_ = std::move(whole);
   return moved + send_away();
 }
@@ -124,7 +124,7 @@ std::size_t Runtime::move_unheld(bool cold_to_slots) {
       // No frame for what was used: next time it goes out with the rest, which needs none.
       if (free_to_go && cold_to_slots)
         for (auto& word : g_view.infos[victim.frame].cards) word.store(0, std::memory_order_relaxed);
-      set_entry(victim.page, victim.before);
+      change_state(victim.page, PageState::kLocal);
       continue;
     }
     moves_.push_back(move);
@@ -195,7 +195,7 @@ bool Runtime::reserve_slot_room(std::uint32_t granules) {
   for (auto& word : live_[*page]) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
   live_count_[*page].store(kGranulesPerPage, std::memory_order_relaxed);
   slot_log_ = {.page = *page};
-  set_entry(*page, PageEntry{}.as(PageState::kAbsent, *slot));
+  set_entry(*page, entry(*page).gone(*slot));
   return true;
 }
 
@@ -252,7 +252,7 @@ void Runtime::finish_move(const Move& move) {
   if (const std::uint32_t cold = count(cold_of(record))) add_inbound(record.cold_page, cold);
   forwarded_pages_.fetch_add(1, std::memory_order_relaxed);
   const std::uint32_t slot = g_view.infos[move.victim.frame].slot.load(std::memory_order_relaxed);
-  set_entry(move.victim.page, move.victim.before.as(PageState::kForwarded, *number));
+  set_entry(move.victim.page, entry(move.victim.page).at(PageState::kForwarded, *number));
   if (slot != kNoSlot) free_slots_.give_back(slot);
   release_frame(move.victim.frame);
   committed_pages_.fetch_sub(1, std::memory_order_relaxed);
@@ -264,7 +264,7 @@ void Runtime::cancel_move(const Move& move) {
   if (const std::uint32_t hot = count(record.hot)) clear_live(record.hot_page, record.hot_granule, hot);
   if (const std::uint32_t cold = count(cold_of(record)))
     clear_live(record.cold_page, record.cold_granule, cold);
-  set_entry(move.victim.page, move.victim.before);
+  change_state(move.victim.page, PageState::kLocal);
 }
 
 }  // namespace yonder::heap::internal

@@ -7,6 +7,7 @@
 #include "yonder/heap/internal/barrier.h"
 #include "yonder/heap/internal/runtime.h"
 #include "yonder/os/steady_clock.h"
+#include "yonder/sync/atomics.h"
 #include "yonder/sync/spin.h"
 
 namespace yonder::heap::internal {
@@ -34,54 +35,57 @@ class Patience {
 
 }  // namespace
 
-// False if the guard's slots are used up: the hold has a slot of the runtime then, and whoever
-// keeps it turns it into a pin.
-bool Runtime::publish(ThreadState& thread, std::uint32_t page, PageHold& hold) {
-  hold.end();
-  hold.guard_ = thread.holds.publish(page);
-  if (hold.guard_) [[likely]]
-    return true;
-  hold.guard_ = thread.scratch.publish(page);
-  YONDER_CHECK(static_cast<bool>(hold.guard_), "the runtime's own holds are few");
-  return false;
+Runtime::Published Runtime::publish(ThreadState& thread, std::uint32_t page) {
+  const auto first_free = [page](std::span<HazardSlot> slots) -> HoldWord {
+    for (HazardSlot& slot : slots) {
+      if (slot.load(std::memory_order_relaxed) != 0) continue;  // Our own.
+      slot.store(page, std::memory_order_release);
+      sync::StdAtomics::compiler_fence();  // The domain is asymmetric.
+      return hold_of(&slot);
+    }
+    return 0;
+  };
+  if (const HoldWord hold = first_free(thread.holds.slots())) return {PageHold(hold), true};
+  const HoldWord hold = first_free(thread.scratch.slots());
+  YONDER_CHECK(hold != 0, "the runtime's own holds are few");
+  return {PageHold(hold), false};
 }
 
-Result<std::byte*> Runtime::enter(std::atomic<std::uint64_t>& at, Access access, PageHold& hold) {
+// Requires that the frame's page is held (H1), or pinned already.
+HoldWord Runtime::pin(std::uint32_t frame) {
+  g_view.infos[frame].pins.fetch_add(1, std::memory_order_relaxed);
+  return hold_of(&g_view.infos[frame]);
+}
+
+Result<Entered> Runtime::enter(std::atomic<std::uint64_t>& at, Access access) {
   ThreadState& state = thread();
   Patience patience;
   for (;;) {
     const PointerWord word{at.load(std::memory_order_acquire)};
     YONDER_CHECK(!word.is_null(), "a null far pointer was dereferenced");
-    const bool has_slot = publish(state, word.page(), hold);
+    auto [hold, lasts] = publish(state, word.page());
     if (at.load(std::memory_order_acquire) != word.bits) continue;  // H2
     const PageEntry now = entry(word.page());
     Result<void> came;
     switch (now.state()) {
-      case PageState::kLocal: {
-        if (!has_slot) {
-          // Raised under the hold: H1.
-          hold.pinned_ = &g_view.infos[now.index()];
-          hold.pinned_->pins.fetch_add(1, std::memory_order_relaxed);
-          hold.guard_.reset();
-        }
-        return finish_enter(now, word, access, hold);
-      }
+      case PageState::kLocal:
+        if (!lasts) hold.reset(pin(now.index()));
+        return Entered{finish_enter(at, word, now, access), hold.release()};
       case PageState::kLeaving:
         swap_entry(word.page(), now, now.as(PageState::kLocal));
         continue;
       case PageState::kDeparting:
-        if (!now.wanted()) swap_entry(word.page(), now, {now.bits | PageEntry::kWanted});
+        if (!now.wanted()) swap_entry(word.page(), now, now.with(PageEntry::kWanted));
         break;
       case PageState::kAbsent:
         came = now.by_page() ? page_in(word.page(), now, word.bytes()) : object_in(at, word, now);
         if (came) continue;
         if (came.error() == ErrorCode::kResourceExhausted) {
-          hold.end();
+          hold.reset();
           flip_to_page(word.page(), now);
           continue;
         }
         if (came.error() == ErrorCode::kOutOfMemory || !options_.wait_for_node) {
-          hold.end();
           return std::unexpected(came.error());
         }
         break;
@@ -94,21 +98,26 @@ Result<std::byte*> Runtime::enter(std::atomic<std::uint64_t>& at, Access access,
       case PageState::kFree:
         YONDER_CHECK(false, "a far pointer points to an object that was freed");
     }
-    hold.end();
+    hold.reset();
     patience.wait(*store_);
   }
 }
 
-std::byte* Runtime::finish_enter(PageEntry entry, PointerWord word, Access access, PageHold&) {
-  FrameInfo& info = g_view.infos[entry.index()];
+// The page is local and held.
+std::byte* Runtime::finish_enter(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry now,
+                                 Access access) {
+  FrameInfo& info = g_view.infos[now.index()];
   if (info.read_ahead.load(std::memory_order_relaxed) != 0) first_touch(info, word.page());
-  info.referenced.store(1, std::memory_order_relaxed);
+  add_flags(word.page(), now, PageEntry::kReferenced | (access == Access::kWrite ? PageEntry::kDirty : 0));
   for_granule_words(word.granule(), word.granules(), [&](std::uint32_t i, std::uint64_t mask) {
     if ((info.cards[i].load(std::memory_order_relaxed) & mask) != mask)
       info.cards[i].fetch_or(mask, std::memory_order_relaxed);
   });
-  if (access == Access::kWrite) info.dirty.store(1, std::memory_order_relaxed);
-  return g_view.frame(entry.index()) + std::size_t{word.granule()} * kGranuleBytes;
+  const PointerWord stamped = word.stamped(now.stamp_bits());
+  std::uint64_t expected = word.bits;
+  // relaxed: a hint for the barrier. If it fails somebody else was here.
+  if (stamped != word) at.compare_exchange_strong(expected, stamped.bits, std::memory_order_relaxed);
+  return g_view.frame(now.index()) + std::size_t{word.granule()} * kGranuleBytes;
 }
 
 // ---------------------------------------------------------------- by page
@@ -130,8 +139,8 @@ Result<void> Runtime::page_in(std::uint32_t page, PageEntry before, std::uint32_
     set_entry(page, before);
     return read;
   }
-  fill_frame_info(*frame, page, before.index(), false);
-  set_entry(page, before.as(PageState::kLocal, *frame));
+  fill_frame_info(*frame, page, before.index());
+  set_entry(page, before.arrived(*frame));
   state.counters.add(Count::kPageIns);
   state.counters.add(Count::kBytesIn, kPageBytes);
   state.counters.add(Count::kBytesWanted, bytes_wanted);

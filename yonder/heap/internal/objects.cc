@@ -35,30 +35,26 @@ Result<Placed> Runtime::allocate(std::uint32_t bytes, bool fixed, PageHold& hold
   YONDER_TRY(placed, place(log, bytes));
   // The log pins the page until it is full; the hold takes over from there. The egress may be
   // looking at the page now (kLeaving): it will meet the pin, or we take the page back.
-  const bool has_slot = publish(state, placed.word.page(), hold);
+  auto [published, lasts] = publish(state, placed.word.page());
+  hold = std::move(published);
   for (;;) {
     const PageEntry now = entry(placed.word.page());
     if (now.is_local()) break;
     if (now.state() == PageState::kLeaving) swap_entry(placed.word.page(), now, now.as(PageState::kLocal));
     sync::cpu_pause();  // kClosed: an evacuation that is about to meet the pin.
   }
-  if (!has_slot) {
-    hold.pinned_ = &g_view.infos[placed.frame];
-    hold.pinned_->pins.fetch_add(1, std::memory_order_relaxed);  // Above the log's pin: it stays.
-    hold.guard_.reset();
-  }
+  if (!lasts) hold.reset(pin(placed.frame));
   return placed;
 }
 
 void Runtime::free_object(PointerWord word) {
   ThreadState& state = thread();
   for (;;) {
-    PageHold hold;
-    publish(state, word.page(), hold);
+    PageHold hold = publish(state, word.page()).hold;
     const PageEntry now = entry(word.page());
     switch (now.state()) {
       case PageState::kClosed:
-        hold.end();
+        hold.reset();
         std::this_thread::yield();
         continue;
       case PageState::kForwarded: {

@@ -1,8 +1,8 @@
 #pragma once
-// A page's entry: 32 bits that say where its bytes are and who may touch them.
+// A page's entry: 64 bits that say where its bytes are and who may touch them.
 //
-//   bit 0      3      4       5        6                       32
-//      | state | path | fixed | wanted | index                  |
+//   bit 0      3      4       5        6            7       12      44     52      60
+//      | state | path | fixed | wanted | referenced | dirty | index | zero | stamp |
 //
 //   state        index    meaning
 //   kFree        –        no such page
@@ -18,6 +18,10 @@
 //          Decided when the page leaves, never in between (Atlas, invariant 1).
 //   fixed  its objects never move: always by page, never evacuated.
 //
+//   referenced  used since the clock hand came by   \  set by holders with an atomic or, in
+//   dirty       changed since it came in            /   whatever state they find: see below
+//   stamp       counts the page's stays in local memory, 1 to 255 and round again
+//
 // Who changes a state (E: holder of the egress lock; T: any thread in the barrier):
 //
 //   from \ to   Local        Leaving  Departing  Absent   Arriving  Closed  Forwarded  Free
@@ -31,11 +35,15 @@
 //   Forwarded                                                       E
 //
 // Every change but the first is a compare-and-swap, or is made by the only thread that may
-// leave the state; so no change is lost.
+// leave the state; so no change is lost. A holder that saw kLocal may add its bits after the
+// egress has changed the state: so the egress goes back to kLocal by compare-and-swap of what it
+// finds (never by storing what it remembers), and reads `dirty` only when nobody holds the page.
 //
-// Concurrency: a value; entries are std::atomic<std::uint32_t>.
+// Concurrency: a value; entries are std::atomic<std::uint64_t>.
 
 #include <cstdint>
+
+#include "yonder/heap/pointer_word.h"
 
 namespace yonder::heap::internal {
 
@@ -51,26 +59,50 @@ enum class PageState : std::uint8_t {
 };
 
 struct PageEntry {
-  static constexpr std::uint32_t kByPage = 1u << 3;
-  static constexpr std::uint32_t kFixed = 1u << 4;
-  static constexpr std::uint32_t kWanted = 1u << 5;
-  static constexpr unsigned kIndexShift = 6;
-  static constexpr std::uint32_t kMaxIndex = (1u << (32 - kIndexShift)) - 1;
+  static constexpr std::uint64_t kStateMask = 7;
+  static constexpr std::uint64_t kByPage = 1u << 3;
+  static constexpr std::uint64_t kFixed = 1u << 4;
+  static constexpr std::uint64_t kWanted = 1u << 5;
+  static constexpr std::uint64_t kReferenced = 1u << 6;
+  static constexpr std::uint64_t kDirty = 1u << 7;
+  // A page has 2^12 bytes: of a frame, the masked index is the distance from the first one.
+  static constexpr unsigned kIndexShift = 12;
+  static constexpr std::uint64_t kIndexMask = std::uint64_t{0xffffffff} << kIndexShift;
+  // The stamp of a pointer word, 32 bits higher.
+  static constexpr std::uint64_t kStampMask = PointerWord::kStampMask << 32;
+  static constexpr std::uint32_t kMaxIndex = ~0u;
 
-  std::uint32_t bits = 0;
+  std::uint64_t bits = 0;
 
-  constexpr PageState state() const { return static_cast<PageState>(bits & 7); }
+  constexpr PageState state() const { return static_cast<PageState>(bits & kStateMask); }
   constexpr bool is_local() const { return state() == PageState::kLocal; }
-  constexpr std::uint32_t index() const { return bits >> kIndexShift; }
+  constexpr std::uint32_t index() const { return static_cast<std::uint32_t>(bits >> kIndexShift); }
+  // In the place where pointer words have it.
+  constexpr std::uint64_t stamp_bits() const { return bits >> 32; }
   constexpr bool by_page() const { return (bits & kByPage) != 0; }
   constexpr bool fixed() const { return (bits & kFixed) != 0; }
   constexpr bool wanted() const { return (bits & kWanted) != 0; }
+  constexpr bool referenced() const { return (bits & kReferenced) != 0; }
+  constexpr bool dirty() const { return (bits & kDirty) != 0; }
 
   // The same page in another state; nobody wants it yet.
-  constexpr PageEntry as(PageState state, std::uint32_t index) const {
-    return {(bits & (kByPage | kFixed)) | static_cast<std::uint32_t>(state) | index << kIndexShift};
+  constexpr PageEntry as(PageState state) const {
+    return {(bits & ~(kStateMask | kWanted)) | static_cast<std::uint64_t>(state)};
   }
-  constexpr PageEntry as(PageState state) const { return as(state, index()); }
+  constexpr PageEntry at(PageState state, std::uint32_t index) const {
+    return {(as(state).bits & ~kIndexMask) | std::uint64_t{index} << kIndexShift};
+  }
+  // In a frame, clean and just asked for; a new stay.
+  constexpr PageEntry arrived(std::uint32_t frame) const {
+    const std::uint64_t stay = (bits >> 52) & 0xff;
+    const std::uint64_t next = stay == 0xff ? 1 : stay + 1;
+    return {(at(PageState::kLocal, frame).bits & ~(kStampMask | kDirty)) | next << 52 | kReferenced};
+  }
+  // In a slot.
+  constexpr PageEntry gone(std::uint32_t slot) const {
+    return {at(PageState::kAbsent, slot).bits & ~(kReferenced | kDirty)};
+  }
+  constexpr PageEntry with(std::uint64_t flags) const { return {bits | flags}; }
   constexpr PageEntry on_path(bool by_page) const { return {by_page ? bits | kByPage : bits & ~kByPage}; }
   friend constexpr bool operator==(PageEntry, PageEntry) = default;
 };

@@ -123,9 +123,9 @@ void Runtime::arrived(ArrivingPage& arriving, const Result<void>& result) {
     set_entry(page, before);
     return;
   }
-  fill_frame_info(frame, page, before.index(), false);
+  fill_frame_info(frame, page, before.index());
   g_view.infos[frame].read_ahead.store(1, std::memory_order_relaxed);
-  set_entry(page, before.as(PageState::kLocal, frame));
+  set_entry(page, before.arrived(frame));
 }
 
 // Asked for by name: as a window of one page.

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const HeapOptions& options) {
              make_table<std::byte>(runtime->frames_, std::uint64_t{runtime->frame_count_} * kPageBytes));
   (void)runtime->frames_.prefer_huge_pages(0, runtime->frames_.size());
   YONDER_TRY_VOID(runtime->store_->use_memory(runtime->frames_.bytes()));
-  YONDER_TRY(entries, make_table<std::atomic<std::uint32_t>>(runtime->entries_memory_, runtime->page_count_));
+  YONDER_TRY(entries, make_table<std::atomic<std::uint64_t>>(runtime->entries_memory_, runtime->page_count_));
   YONDER_TRY(live, make_table<AtomicGranuleBits>(runtime->live_memory_, runtime->page_count_));
   YONDER_TRY(counts,
              make_table<std::atomic<std::uint16_t>>(runtime->live_count_memory_, runtime->page_count_));
@@ -147,6 +147,13 @@ bool Runtime::swap_entry(std::uint32_t page, PageEntry from, PageEntry to) {
   return g_view.entries[page].compare_exchange_strong(from.bits, to.bits, std::memory_order_acq_rel);
 }
 
+void Runtime::change_state(std::uint32_t page, PageState to) {
+  for (;;) {
+    const PageEntry now = entry(page);
+    if (swap_entry(page, now, now.as(to))) return;
+  }
+}
+
 std::optional<std::uint32_t> Runtime::try_new_page() {
   // relaxed: a count. Nobody passes the limit, because each adds before it looks.
   if (committed_pages_.fetch_add(1, std::memory_order_relaxed) < slot_count_) {
@@ -182,11 +189,13 @@ Result<void> Runtime::open_log(Log& log) {
 void Runtime::start_log(Log& log, std::uint32_t page, std::uint32_t frame) {
   for (auto& word : live_[page]) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
   live_count_[page].store(kGranulesPerPage, std::memory_order_relaxed);
-  fill_frame_info(frame, page, kNoSlot, true);
+  fill_frame_info(frame, page, kNoSlot);
   g_view.infos[frame].pins.store(1, std::memory_order_relaxed);
   log = {.page = page, .frame = frame, .used = 0, .fixed = log.fixed};
   const bool by_page = log.fixed || options_.mode == Mode::kPaging;
-  set_entry(page, PageEntry{log.fixed ? PageEntry::kFixed : 0}.on_path(by_page).as(PageState::kLocal, frame));
+  // The stamps go on where the last life of this page number ended.
+  const PageEntry fresh = entry(page).with(log.fixed ? PageEntry::kFixed : 0).on_path(by_page);
+  set_entry(page, fresh.arrived(frame).with(PageEntry::kDirty));
 }
 
 void Runtime::close_log(Log& log) {
@@ -213,18 +222,17 @@ void Runtime::mark_dirty_at(const void* address) {
   const auto* byte = static_cast<const std::byte*>(address);
   if (byte < frames_.data() || byte >= frames_.data() + frames_.size()) return;
   const auto frame = static_cast<std::size_t>(byte - frames_.data()) / kPageBytes;
-  g_view.infos[frame].dirty.store(1, std::memory_order_relaxed);  // Under the caller's hold.
+  const std::uint32_t page = g_view.infos[frame].page.load(std::memory_order_relaxed);
+  add_flags(page, entry(page), PageEntry::kDirty);  // Under the caller's hold.
 }
 
 // ---------------------------------------------------------------- frames
 
-void Runtime::fill_frame_info(std::uint32_t frame, std::uint32_t page, std::uint32_t slot, bool dirty) {
+void Runtime::fill_frame_info(std::uint32_t frame, std::uint32_t page, std::uint32_t slot) {
   // relaxed: the entry that makes the frame reachable is stored with release afterwards.
   FrameInfo& info = g_view.infos[frame];
   for (auto& word : info.cards) word.store(0, std::memory_order_relaxed);
   info.slot.store(slot, std::memory_order_relaxed);
-  info.referenced.store(1, std::memory_order_relaxed);
-  info.dirty.store(dirty ? 1 : 0, std::memory_order_relaxed);
   info.read_ahead.store(0, std::memory_order_relaxed);
   info.pins.store(0, std::memory_order_relaxed);
   info.page.store(page, std::memory_order_release);
@@ -310,7 +318,7 @@ HeapStats Runtime::stats() const {
   const std::uint64_t limit = frame_limit_.load(std::memory_order_relaxed);
   const std::uint64_t pages = committed_pages_.load(std::memory_order_relaxed);
   constexpr std::uint64_t kPerPage =
-      sizeof(std::uint32_t) + sizeof(AtomicGranuleBits) + 2 * sizeof(std::uint16_t);
+      sizeof(PageEntry) + sizeof(AtomicGranuleBits) + 2 * sizeof(std::uint16_t);
   return {.page_ins = sum.get(Count::kPageIns),
           .object_ins = sum.get(Count::kObjectIns),
           .bytes_in = sum.get(Count::kBytesIn),
@@ -349,13 +357,13 @@ Runtime& runtime() {
 
 }  // namespace
 
-Result<std::byte*> try_enter_slow(std::atomic<std::uint64_t>& at, Access access, PageHold& hold) {
-  return runtime().enter(at, access, hold);
+Result<Entered> try_enter_slow(std::atomic<std::uint64_t>& at, Access access) {
+  return runtime().enter(at, access);
 }
-std::byte* enter_slow(std::atomic<std::uint64_t>& at, Access access, PageHold& hold) {
-  const Result<std::byte*> object = runtime().enter(at, access, hold);
-  if (!object) runtime().lost(object.error());
-  return *object;
+Entered enter_slow(std::atomic<std::uint64_t>& at, Access access) {
+  const Result<Entered> entered = runtime().enter(at, access);
+  if (!entered) runtime().lost(entered.error());
+  return *entered;
 }
 Result<Placed> allocate(std::size_t bytes, bool fixed, PageHold& hold) {
   return runtime().allocate(static_cast<std::uint32_t>(bytes), fixed, hold);

@@ -87,7 +87,7 @@ class Runtime {
 
   // ---- ingress (ingress.cc)
   // Makes the object local and holds its page. The word may change meanwhile.
-  Result<std::byte*> enter(std::atomic<std::uint64_t>& at, Access access, PageHold& hold);
+  Result<Entered> enter(std::atomic<std::uint64_t>& at, Access access);
   // Asks for an object that will be needed; never waits, may do nothing.
   void prefetch(std::atomic<std::uint64_t>& at);
 
@@ -111,6 +111,13 @@ class Runtime {
   // ---- pages (runtime.cc)
   PageEntry entry(std::uint32_t page) const { return {g_view.entries[page].load(std::memory_order_acquire)}; }
   bool swap_entry(std::uint32_t page, PageEntry from, PageEntry to);
+  // From a state that only the caller may end, whatever bits holders add meanwhile.
+  void change_state(std::uint32_t page, PageState to);
+  // Adds bits that a holder may add.
+  void add_flags(std::uint32_t page, PageEntry now, std::uint64_t flags) {
+    // relaxed: read by the egress when our hold has ended (H1).
+    if ((now.bits & flags) != flags) g_view.entries[page].fetch_or(flags, std::memory_order_relaxed);
+  }
   void set_entry(std::uint32_t page, PageEntry to) {
     // release: pairs with the acquire in entry() and in the barrier; the frame is complete.
     g_view.entries[page].store(to.bits, std::memory_order_release);
@@ -132,15 +139,22 @@ class Runtime {
   // Waits until there is one. kOutOfMemory: all are held, for as long as the timeout.
   Result<std::uint32_t> acquire_frame();
   std::optional<std::uint32_t> try_acquire_frame();
-  void fill_frame_info(std::uint32_t frame, std::uint32_t page, std::uint32_t slot, bool dirty);
+  void fill_frame_info(std::uint32_t frame, std::uint32_t page, std::uint32_t slot);
   void release_frame(std::uint32_t frame);
   Result<void> vacate_frames(std::uint32_t first, std::uint32_t end) YONDER_REQUIRES(egress_mutex_);
 
   // ---- ingress
   Result<Placed> place(Log& log, std::uint32_t bytes);
   void take_back(Log& log, const Placed& placed);
-  bool publish(ThreadState& thread, std::uint32_t page, PageHold& hold);
-  std::byte* finish_enter(PageEntry entry, PointerWord word, Access access, PageHold& hold);
+  // A hold of the caller's guards if a slot is free (`lasts`), else one of the runtime's own, which
+  // whoever keeps it turns into a pin.
+  struct Published {
+    PageHold hold;
+    bool lasts;
+  };
+  Published publish(ThreadState& thread, std::uint32_t page);
+  HoldWord pin(std::uint32_t frame);
+  std::byte* finish_enter(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry entry, Access access);
   Result<void> page_in(std::uint32_t page, PageEntry entry, std::uint32_t bytes_wanted);
   Result<void> object_in(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry entry);
   void flip_to_page(std::uint32_t page, PageEntry entry);
@@ -177,6 +191,8 @@ class Runtime {
   Result<void> write_victims() YONDER_REQUIRES(egress_mutex_);
   bool finish_victim(const Victim& victim, bool written) YONDER_REQUIRES(egress_mutex_);
   bool comes_back_by_page(const FrameInfo& info, const Victim& victim) YONDER_REQUIRES(egress_mutex_);
+  bool expects_pages_to_pay() YONDER_REQUIRES(egress_mutex_);
+  void note_page_in(bool paid) YONDER_REQUIRES(egress_mutex_);
   void collect_dead() YONDER_REQUIRES(egress_mutex_);
   std::size_t free_dead() YONDER_REQUIRES(egress_mutex_);
   std::size_t free_dead_pages() YONDER_REQUIRES(egress_mutex_);
@@ -261,6 +277,8 @@ class Runtime {
   Log hot_log_ YONDER_GUARDED_BY(egress_mutex_);
   Log cold_log_ YONDER_GUARDED_BY(egress_mutex_);
   Log slot_log_ YONDER_GUARDED_BY(egress_mutex_);  // Without a frame: objects go straight to its slot.
+  double pages_that_paid_ YONDER_GUARDED_BY(egress_mutex_) = 1.0;  // Of those that came in by page, lately.
+  std::uint32_t unproved_pages_ YONDER_GUARDED_BY(egress_mutex_) = 0;
   std::uint32_t evacuation_hand_ YONDER_GUARDED_BY(egress_mutex_) = 0;
   Counters egress_counters_;  // relaxed atomics
 

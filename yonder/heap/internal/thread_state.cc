@@ -25,6 +25,7 @@ ThreadState& Runtime::thread() {
   YONDER_CHECK(holds && scratch, "no more threads than HeapOptions::max_threads use far pointers");
   auto state = std::make_unique<ThreadState>(std::move(*holds), std::move(*scratch));
   t_thread = state.get();
+  t_slots = t_thread->holds.slots().data();
   thread_local LeaveAtExit leave_at_exit;
   (void)leave_at_exit;
   const sync::LockGuard lock(threads_mutex_);
@@ -38,6 +39,7 @@ void Runtime::leave(ThreadState& thread) {
   close_log(thread.fixed);
   close_log(thread.fetched);
   t_thread = nullptr;
+  t_slots = g_no_slots;
   const sync::LockGuard lock(threads_mutex_);
   retired_counters_.add(thread.counters);
   std::erase_if(threads_, [&thread](const auto& other) { return other.get() == &thread; });

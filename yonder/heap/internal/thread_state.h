@@ -85,37 +85,49 @@ struct Stream {
   std::uint32_t trigger = 0;  // When this page is touched, the next window is due.
 };
 
-// Keeps one page local: a hazard slot, or, when the thread has used up its slots, a pin.
-// Movable; ends in the thread that made it.
+using HazardSlot = sync::HazardDomain<>::Slot;
+
+// Keeps one page local: a hazard slot, or, when the thread has used up its slots, a pin. One word:
+// the address of the slot, or of the frame's info plus one; 0: nothing. Guards keep it as a plain
+// number, so that it stays in a register.
+using HoldWord = std::uintptr_t;
+
+inline HoldWord hold_of(HazardSlot* slot) { return reinterpret_cast<HoldWord>(slot); }
+inline HoldWord hold_of(FrameInfo* pinned) { return reinterpret_cast<HoldWord>(pinned) + 1; }
+
+inline void end_hold(HoldWord hold) {
+  if (hold == 0) return;
+  if ((hold & 1) == 0) [[likely]] {
+    // release: pairs with the egress's scan; our use of the page is over.
+    reinterpret_cast<HazardSlot*>(hold)->store(0, std::memory_order_release);
+  } else {
+    reinterpret_cast<FrameInfo*>(hold - 1)->pins.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+// The same with an owner. Movable; ends in the thread that made it.
 class PageHold {
  public:
   PageHold() = default;
-  PageHold(PageHold&& other) noexcept
-      : guard_(std::move(other.guard_)), pinned_(std::exchange(other.pinned_, nullptr)) {}
+  explicit PageHold(HoldWord word) : word_(word) {}
+  PageHold(PageHold&& other) noexcept : word_(other.release()) {}
   PageHold& operator=(PageHold&& other) noexcept {
-    if (this != &other) {
-      end();
-      guard_ = std::move(other.guard_);
-      pinned_ = std::exchange(other.pinned_, nullptr);
-    }
+    if (this != &other) reset(other.release());
     return *this;
   }
-  ~PageHold() { end(); }
+  ~PageHold() { end_hold(word_); }
 
-  void end() {
-    guard_.reset();
-    if (pinned_ != nullptr) [[unlikely]]
-      // release: pairs with the egress's acquire; our use of the page is over.
-      std::exchange(pinned_, nullptr)->pins.fetch_sub(1, std::memory_order_release);
-  }
+  void reset(HoldWord word = 0) { end_hold(std::exchange(word_, word)); }
+  HoldWord release() { return std::exchange(word_, 0); }
 
  private:
-  friend class Runtime;
-  template <Access kAccess>
-  friend std::byte* enter_fast(std::atomic<std::uint64_t>& at, PageHold& hold);
+  HoldWord word_ = 0;
+};
 
-  sync::HazardThread<>::Guard guard_;
-  FrameInfo* pinned_ = nullptr;
+// An object that is local, and what keeps it so.
+struct Entered {
+  std::byte* object = nullptr;
+  HoldWord hold = 0;
 };
 
 struct ThreadState {
@@ -133,5 +145,10 @@ struct ThreadState {
 
 // The calling thread's; null before its first use.
 inline constinit thread_local ThreadState* t_thread = nullptr;
+
+// Its hazard slots. Before its first use, slots of which none is free: so that the barrier needs
+// no question of its own.
+inline constinit HazardSlot g_no_slots[2] = {1, 1};
+inline constinit thread_local HazardSlot* t_slots = g_no_slots;
 
 }  // namespace yonder::heap::internal

@@ -1,0 +1,128 @@
+#include "bench/heap/run.h"
+
+#include <fmt/format.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "yonder/heap/slot_store.h"
+#include "yonder/os/mapping.h"
+#include "yonder/os/process.h"
+#include "yonder/os/steady_clock.h"
+
+namespace yonder::bench::heap {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<RunResult>, "it is written by one process and read by another");
+
+// The counters that count from the beginning, without those before `begin`.
+far::HeapStats since(far::HeapStats now, const far::HeapStats& begin) {
+  using Counter = std::uint64_t far::HeapStats::*;
+  for (const Counter counter :
+       {&far::HeapStats::page_ins, &far::HeapStats::object_ins, &far::HeapStats::bytes_in,
+        &far::HeapStats::bytes_wanted, &far::HeapStats::read_ahead, &far::HeapStats::read_ahead_used,
+        &far::HeapStats::pages_written, &far::HeapStats::pages_dropped, &far::HeapStats::objects_written,
+        &far::HeapStats::flips_to_page, &far::HeapStats::flips_to_object, &far::HeapStats::evacuated_pages,
+        &far::HeapStats::healed, &far::HeapStats::stalls, &far::HeapStats::egress_ns})
+    now.*counter -= begin.*counter;
+  return now;
+}
+
+far::Mode mode_of(MemoryKind kind) {
+  if (kind == MemoryKind::kPaging) return far::Mode::kPaging;
+  return kind == MemoryKind::kObject ? far::Mode::kObject : far::Mode::kHybrid;
+}
+
+far::HeapOptions heap_options(const RunOptions& options) {
+  const Bytes far_bytes = far_bytes_of(options);
+  const Bytes local = options.local.count() == 0 ? far_bytes : options.local;
+  return {.local = local,
+          .max_local = local,
+          .far = far_bytes,
+          .node = options.node,
+          .link = options.link,
+          .mode = mode_of(options.memory),
+          .read_ahead = options.read_ahead};
+}
+
+std::uint64_t far_bytes_in_use(const far::HeapStats& stats) { return stats.live_pages * far::kPageBytes; }
+
+// Ends the child: to free millions of far objects one by one would take longer than the run.
+[[noreturn]] void leave_with(const Measured& measured, RunResult& result) {
+  result.operations = measured.operations;
+  result.operations_per_s = static_cast<double>(measured.operations) / measured.seconds;
+  result.checksum = measured.checksum;
+  result.wrong_objects = measured.wrong_objects;
+  result.p50_ns = measured.latency_ns.percentile(50);
+  result.p90_ns = measured.latency_ns.percentile(90);
+  result.p99_ns = measured.latency_ns.percentile(99);
+  ::_exit(0);
+}
+
+int run_far(const RunOptions& options, RunResult& result) {
+  auto made = far::Heap::create(heap_options(options));
+  if (!made) {
+    fmt::print(stderr, "heap bench: {}\n", made.error().to_string());
+    return 1;
+  }
+  far::Heap& heap = **made;
+  far::HeapStats begin;
+  Work work = options.work;
+  work.on_measure = [&] { begin = heap.stats(); };
+  work.on_end = [&](const Measured& measured) {
+    const far::HeapStats end = heap.stats();
+    result.stats = since(end, begin);
+    result.working_set_bytes = std::max(far_bytes_in_use(begin), far_bytes_in_use(end));
+    leave_with(measured, result);
+  };
+  options.workload->far(work);
+  return 1;  // A workload that does not say what it measured.
+}
+
+int run_plain(const RunOptions& options, RunResult& result) {
+  Work work = options.work;
+  work.on_end = [&](const Measured& measured) { leave_with(measured, result); };
+  options.workload->plain(work);
+  return 1;
+}
+
+int run_here(const RunOptions& options, RunResult& result) {
+  if (options.in_child && !options.in_child()) return 1;
+  return options.memory == MemoryKind::kPlain ? run_plain(options, result) : run_far(options, result);
+}
+
+}  // namespace
+
+const char* name_of(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kHybrid:
+      return "hybrid";
+    case MemoryKind::kPaging:
+      return "paging";
+    case MemoryKind::kObject:
+      return "object";
+    case MemoryKind::kPlain:
+      break;
+  }
+  return "plain";
+}
+
+Bytes far_bytes_of(const RunOptions& options) {
+  // Garbage that is not collected yet, and pages that are not full, need room too.
+  return Bytes(options.work.bytes * 3 + (std::uint64_t{64} << 20));
+}
+
+Result<RunResult> run_in_child(const RunOptions& options) {
+  YONDER_TRY(shared, os::Mapping::anonymous({.bytes = sizeof(RunResult), .shared = true}));
+  auto* const result = new (shared.data()) RunResult;
+  YONDER_TRY(child, os::Child::fork([&] { return run_here(options, *result); }));
+  YONDER_TRY(status, child.wait(Deadline::at(os::SteadyClock::read() + options.timeout)));
+  if (!status.success()) return fail(ErrorCode::kClosed, "heap bench: a run ended badly", status.value);
+  return *result;
+}
+
+}  // namespace yonder::bench::heap

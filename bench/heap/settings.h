@@ -1,0 +1,26 @@
+#pragma once
+// What the user asked the far heap's benchmarks for with --set (heap_bench.h lists them).
+//
+// Concurrency and lifetime: values.
+
+#include <vector>
+
+#include "bench/harness/benchmark.h"
+#include "bench/heap/workload.h"
+
+namespace yonder::bench::heap {
+
+struct Settings {
+  std::vector<const Workload*> workloads;
+  std::vector<unsigned> locals;
+  Work work;
+  int rounds = 1;
+  bool swap = true;
+  bool latency = true;
+
+  // kInvalidArgument: a workload that does not exist, or a number that is none.
+  static Result<Settings> read(const Options& options);
+  void describe(Report& report) const;
+};
+
+}  // namespace yonder::bench::heap

@@ -1,0 +1,44 @@
+#include "bench/heap/workload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "bench/heap/key_value.h"
+#include "bench/heap/memory.h"
+
+namespace yonder::bench::heap {
+namespace {
+
+constexpr std::array kWorkloads = {
+    Workload{"MCD-CL", &run_mcd_cl<Far>, &run_mcd_cl<Plain>},
+    Workload{"MCD-U", &run_mcd_u<Far>, &run_mcd_u<Plain>},
+};
+
+}  // namespace
+
+std::span<const Workload> all_workloads() { return kWorkloads; }
+
+const Workload* find_workload(std::string_view name) {
+  const auto found = std::ranges::find(kWorkloads, name, &Workload::name);
+  return found == kWorkloads.end() ? nullptr : &*found;
+}
+
+Measured total(std::span<const Measured> threads, double seconds) {
+  Measured sum;
+  sum.seconds = seconds;
+  for (const Measured& each : threads) {
+    sum.operations += each.operations;
+    sum.checksum += each.checksum;
+    sum.wrong_objects += each.wrong_objects;
+    sum.latency_ns.merge(each.latency_ns);
+  }
+  return sum;
+}
+
+Measured finish(const Work& work, std::span<const Measured> threads, double seconds) {
+  Measured sum = total(threads, seconds);
+  if (work.on_end) work.on_end(sum);
+  return sum;
+}
+
+}  // namespace yonder::bench::heap
