@@ -131,7 +131,7 @@ T queue<T>::pop() {
   T* const item = enter_front<Access::kWrite>(hold);
   T value = std::move(*item);
   std::destroy_at(item);
-  hold.end();
+  hold.reset();
   --size_;
   ++head_;
   if (head_ == Shape::kItems) {
