@@ -16,6 +16,9 @@
 namespace yonder::heap {
 namespace {
 
+// Twenty times the local memory, five times under a sanitizer.
+constexpr std::size_t kData = testing::scaled(kMuchDataBytes, std::size_t{4});
+
 std::string random_text(Prng& random, std::size_t most) {
   std::string text(random.below(most + 1), ' ');
   for (char& c : text) c = static_cast<char>('a' + random.below(26));
@@ -73,7 +76,7 @@ TEST_P(StringModel, BehavesAsStdString) {
   vector<string> far;
   std::vector<std::string> near;
   // Half a kilobyte each on average, five megabytes together.
-  constexpr std::size_t kTexts = kMuchDataBytes / 500;
+  constexpr std::size_t kTexts = kData / 500;
   for (std::size_t i = 0; i < kTexts; ++i) {
     near.push_back(random_text(random, random.below(3) == 0 ? 20 : 1400));
     far.push_back(string::make(near.back()));
@@ -115,7 +118,7 @@ TEST_P(StringModel, BehavesAsStdString) {
 
 TEST_P(StringModel, IsReadByManyThreads) {
   const auto heap = make_small_heap(GetParam());
-  constexpr std::size_t kTexts = kMuchDataBytes / 500;
+  constexpr std::size_t kTexts = kData / 500;
   vector<string> texts;
   for (std::size_t i = 0; i < kTexts; ++i)
     texts.push_back(string::make(std::string(i % 1000, static_cast<char>('a' + i % 26))));

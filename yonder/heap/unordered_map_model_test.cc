@@ -19,6 +19,9 @@
 namespace yonder::heap {
 namespace {
 
+// Twenty times the local memory, five times under a sanitizer.
+constexpr std::size_t kData = testing::scaled(kMuchDataBytes, std::size_t{4});
+
 using Value = std::array<std::uint64_t, 5>;
 
 Value value_of(std::uint64_t seed) { return {seed, seed + 1, seed * 3, ~seed, 7}; }
@@ -48,7 +51,7 @@ TEST(UnorderedMap, FindsWhatWasInserted) {
 TEST(UnorderedMap, UsesLittleLocalMemory) {
   const auto heap = make_small_heap(Mode::kPaging);
   unordered_map<std::uint64_t, std::uint64_t> map;
-  constexpr std::uint64_t kEntries = 100'000;
+  constexpr std::uint64_t kEntries = testing::scaled(100'000, 4);
   for (std::uint64_t i = 0; i < kEntries; ++i) map.insert(i, i);
   EXPECT_LT(map.local_bytes(), kEntries * 3 / 2);
 }
@@ -104,7 +107,7 @@ TEST_P(UnorderedMapModel, OfNumbers) {
   unordered_map<std::uint64_t, Value> far;
   std::unordered_map<std::uint64_t, Value> near;
   // 48 bytes of entry and 19 of index.
-  constexpr std::uint64_t kEntries = kMuchDataBytes / 67;
+  constexpr std::uint64_t kEntries = kData / 67;
   const auto compare = [&] {
     std::size_t seen = 0;
     far.for_each([&](std::uint64_t key, const Value& value) {
@@ -163,7 +166,7 @@ TEST_P(UnorderedMapModel, OfTextsToVectors) {
   const auto key_of = [](std::uint64_t number) {
     return number % 4 == 0 ? std::to_string(number) : "the key with the number " + std::to_string(number);
   };
-  constexpr std::uint64_t kKeys = kMuchDataBytes / 240;
+  constexpr std::uint64_t kKeys = kData / 240;
   const int steps = testing::scaled(static_cast<int>(kKeys) * 8, 4);
   for (int step = 0; step < steps; ++step) {
     const std::string key = key_of(random.below(kKeys));
@@ -194,7 +197,7 @@ TEST_P(UnorderedMapModel, OfTextsToVectors) {
 TEST_P(UnorderedMapModel, IsReadByManyThreads) {
   const auto heap = make_small_heap(GetParam());
   unordered_map<std::uint64_t, Value> map;
-  constexpr std::uint64_t kEntries = kMuchDataBytes / 67;
+  constexpr std::uint64_t kEntries = kData / 67;
   for (std::uint64_t i = 0; i < kEntries; ++i) map.insert(i, value_of(i));
   const Shaker shaker(*heap);
   const int steps = testing::scaled(20'000);

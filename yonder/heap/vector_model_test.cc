@@ -16,6 +16,9 @@
 namespace yonder::heap {
 namespace {
 
+// Twenty times the local memory, five times under a sanitizer.
+constexpr std::size_t kData = testing::scaled(kMuchDataBytes, std::size_t{4});
+
 // 24 bytes: no power of two.
 struct Odd {
   std::uint64_t a = 0;
@@ -125,7 +128,7 @@ class VectorModel : public ::testing::TestWithParam<Mode> {
   template <typename T, std::size_t kChunkBytes>
   void run() {
     const auto heap = make_small_heap(GetParam());
-    Twins<T, kChunkBytes> twins(kMuchDataBytes / sizeof(T));
+    Twins<T, kChunkBytes> twins(kData / sizeof(T));
     {
       const Shaker shaker(*heap);
       const int steps = testing::scaled(6000);
@@ -148,7 +151,7 @@ TEST_P(VectorModel, OfFarPointers) {
   vector<unique_ptr<Odd>> far;
   std::vector<Odd> near;
   // 8 bytes of pointer and 32 of object each.
-  constexpr std::size_t kItems = kMuchDataBytes / 40;
+  constexpr std::size_t kItems = kData / 40;
   for (std::size_t i = 0; i < kItems; ++i) {
     near.push_back(random_item<Odd>(random));
     far.push_back(make_unique<Odd>(near.back()));
@@ -177,7 +180,7 @@ TEST_P(VectorModel, OfFarPointers) {
 TEST_P(VectorModel, IsReadByManyThreads) {
   const auto heap = make_small_heap(GetParam());
   vector<std::uint64_t> numbers;
-  for (std::uint64_t i = 0; i < kMuchDataBytes / 8; ++i) numbers.push_back(i * 3);
+  for (std::uint64_t i = 0; i < kData / 8; ++i) numbers.push_back(i * 3);
   const Shaker shaker(*heap);
   const vector<std::uint64_t>& shared = numbers;
   const int steps = testing::scaled(20'000);
