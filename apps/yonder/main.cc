@@ -124,11 +124,25 @@ int main(int argc, char** argv) {
                                         {"--pause-us", "pause_us"},
                                         {"--keys", "keys"},
                                         {"--connections", "connections"},
-                                        {"--rounds", "rounds"}}) {
+                                        {"--rounds", "rounds"},
+                                        {"--workload", "workload"},
+                                        {"--local", "local"}}) {
     bench_command->add_option_function<std::string>(
         flag, [&bench, name = parameter](const std::string& value) { bench.parameters[name] = value; },
         "for the benchmarks that say so");
   }
+  bench_command
+      ->add_option_function<std::vector<std::string>>(
+          "--set",
+          [&bench](const std::vector<std::string>& pairs) {
+            for (const std::string& pair : pairs) {
+              const std::size_t at = pair.find('=');
+              if (at == std::string::npos) throw CLI::ValidationError("--set", "is key=value");
+              bench.parameters[pair.substr(0, at)] = pair.substr(at + 1);
+            }
+          },
+          "key=value, for the benchmarks that say so")
+      ->allow_extra_args(false);
   bench_command->add_option("--json", json, "write the report to this file (- for standard output)");
 
   yonder::bench::ServeOptions serve;

@@ -2,12 +2,12 @@
 // `yonder bench heap`: the far heap's three ways of bringing memory in, against each other,
 // against plain pointers and against the kernel's swap, under eight workloads (workload.h).
 //
-//   --set workload=W     one workload (GPR, …) instead of all
-//   --set local=P        one share of local memory, in percent, instead of 13, 25, 50, 75, 100
-//   --set bytes=B        the working set; 1 GiB, or 64 MiB with --quick
-//   --set rounds=R       how often everything is measured; 3, or 1 with --quick
-//   --set swap=0         not against the kernel's swap (which needs root)
-//   --set latency=0      not the latency at a given load
+//   --workload W     one workload (GPR, …) instead of all
+//   --local P        one share of local memory, in percent, instead of 13, 25, 50, 75, 100
+//   --rounds R       how often everything is measured; 3, or 1 with --quick
+//   --set bytes=B    the working set; 1 GiB, or 64 MiB with --quick
+//   --set swap=0     not against the kernel's swap (which needs root)
+//   --set latency=0  not the latency at a given load
 //
 // A working set is what the workload's far pages take when nothing ever leaves; P percent of
 // that is the local memory of a run. Every run is a process of its own (run.h).

@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <array>
 
+#include "bench/heap/data_frame.h"
 #include "bench/heap/key_value.h"
 #include "bench/heap/memory.h"
+#include "bench/heap/page_rank.h"
+#include "bench/heap/page_views.h"
+#include "bench/heap/triangles.h"
+#include "bench/heap/web_service.h"
+#include "bench/heap/word_count.h"
 
 namespace yonder::bench::heap {
 namespace {
@@ -12,6 +18,12 @@ namespace {
 constexpr std::array kWorkloads = {
     Workload{"MCD-CL", &run_mcd_cl<Far>, &run_mcd_cl<Plain>},
     Workload{"MCD-U", &run_mcd_u<Far>, &run_mcd_u<Plain>},
+    Workload{"GPR", &run_page_rank<Far>, &run_page_rank<Plain>},
+    Workload{"ATC", &run_triangles<Far>, &run_triangles<Plain>},
+    Workload{"MWC", &run_word_count<Far>, &run_word_count<Plain>},
+    Workload{"MPVC", &run_page_views<Far>, &run_page_views<Plain>},
+    Workload{"DF", &run_data_frame<Far>, &run_data_frame<Plain>},
+    Workload{"WS", &run_web_service<Far>, &run_web_service<Plain>},
 };
 
 }  // namespace
