@@ -1,6 +1,7 @@
 #include "yonder/heap/paged_space.h"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,11 +47,18 @@ void tell_failure(std::uintptr_t address, const Error& error) {
       ::write(STDERR_FILENO, text.data(), std::min(text.size(), static_cast<std::size_t>(length)));
 }
 
+// Not madvise(): in the preload library that is the program's.
+bool advise(const os::Mapping& mapping, int advice) {
+  return ::syscall(SYS_madvise, mapping.data(), mapping.size(), advice) == 0;
+}
+
 Result<os::Mapping> reserve_space(std::size_t bytes) {
   YONDER_TRY(mapping, os::Mapping::reserve({.bytes = bytes, .alignment = os::kHugePageBytes}));
   YONDER_TRY_VOID(mapping.protect(0, mapping.size(), os::Protection::kReadWrite));
   // A huge page could be neither dropped nor protected in part without being split.
-  (void)::madvise(mapping.data(), mapping.size(), MADV_NOHUGEPAGE);
+  (void)advise(mapping, MADV_NOHUGEPAGE);
+  // A child that nobody prepared for would find zeros where far pages are.
+  if (!advise(mapping, MADV_DONTFORK)) return fail_errno("madvise(MADV_DONTFORK)");
   return mapping;
 }
 
@@ -91,6 +99,7 @@ class PagedSpace::Parts final : public internal::PagingServer {
   Deadline soon() const { return Deadline::at(os::SteadyClock::read() + patience); }
 
   bool serve_fault(std::uintptr_t address, bool write) noexcept override {
+    const internal::InsideSpace inside(core->forks());
     const std::size_t page = (address - reinterpret_cast<std::uintptr_t>(mapping.data())) / kPageBytes;
     const PageState state = core->word(page).state();
     const bool missing = state == PageState::kFresh || state == PageState::kFar;
@@ -129,7 +138,7 @@ class PagedSpace::Parts final : public internal::PagingServer {
   const Duration patience;
   const std::uint32_t max_ahead_pages;
   const std::unique_ptr<SlotStore> store;
-  const os::Userfaultfd faults;
+  os::Userfaultfd faults;  // Another one in a child.
   const os::Mapping mapping;
   internal::PageDropper dropper;
   std::unique_ptr<internal::PagingCore> core;
@@ -181,7 +190,7 @@ bool PagedSpace::Parts::claim_to_discard(std::size_t page) {
       case PageState::kFresh:
         return false;
       case PageState::kFar:
-        if (core->change(page, word, PageWord())) return false;
+        if (core->change(page, word, word.forgotten())) return false;
         break;
       case PageState::kResident:
         if (core->claim(page, word)) return true;
@@ -201,13 +210,14 @@ void PagedSpace::Parts::drop_claimed(Pages run) {
   dropper.drop({&range, 1});
   for (std::size_t page = run.first; page < run.last; ++page) {
     core->note_gone(page);
-    core->settle(page, PageWord());
+    core->settle(page, core->word(page).forgotten());
   }
   core->release(pages);
 }
 
 void PagedSpace::discard(std::span<std::byte> range) {
   YONDER_CHECK(parts_->contains(range), "discard what is of the space");
+  const internal::InsideSpace inside(parts_->core->forks());
   // Only whole pages: the rest of the first and of the last one is somebody else's.
   const auto offset = static_cast<std::size_t>(range.data() - memory_.data());
   const std::size_t first = (offset + kPageBytes - 1) / kPageBytes;
@@ -227,6 +237,7 @@ void PagedSpace::discard(std::span<std::byte> range) {
 
 void PagedSpace::populate(std::span<std::byte> range) {
   YONDER_CHECK(parts_->contains(range), "populate what is of the space");
+  const internal::InsideSpace inside(parts_->core->forks());
   const Pages pages = parts_->pages_of(range);
   for (std::size_t page = pages.first; page < pages.last;) {
     const Result<std::size_t> seen = parts_->ingress->populate(page, pages.last - page);
@@ -244,6 +255,7 @@ Result<PagedSpace::Pin> PagedSpace::pin(std::span<const std::byte> range, Access
     return fail(ErrorCode::kResourceExhausted, "pin: more than half of the local budget",
                 static_cast<std::int64_t>(range.size()));
   }
+  const internal::InsideSpace inside(parts_->core->forks());
   const auto place = parts_->core->pins().publish(pages.first, pages.last);
   if (!place) return fail(ErrorCode::kResourceExhausted, "pins of one space");
   Pin pin(*this, *place);
@@ -262,6 +274,36 @@ Result<PagedSpace::Pin> PagedSpace::pin(std::span<const std::byte> range, Access
 
 PagedSpace::Pin::~Pin() {
   if (space_ != nullptr) space_->parts_->core->pins().withdraw(place_);
+}
+
+// ---------------------------------------------------------------- fork
+
+void PagedSpace::prepare_fork() {
+  // Closed first: who is inside may wait for a sweep.
+  parts_->core->forks().begin();
+  parts_->evictor->lock_sweeps();
+  parts_->core->hold_far_pages();
+  YONDER_CHECK(advise(parts_->mapping, MADV_DOFORK), "what was kept from children can be given to them");
+}
+
+void PagedSpace::after_fork_in_parent() {
+  YONDER_CHECK(advise(parts_->mapping, MADV_DONTFORK), "a range of ours can be kept from children");
+  parts_->evictor->unlock_sweeps();
+  parts_->core->forks().in_parent();
+}
+
+void PagedSpace::after_fork_in_child() {
+  // The kernel has not taken the registration over: faults would give zeros.
+  Result<os::Userfaultfd> faults =
+      os::Userfaultfd::open({.features = os::kUffdSigbus | os::kUffdWriteProtect});
+  YONDER_CHECK(faults.has_value(), "a child may have a userfaultfd as its parent had");
+  parts_->faults = std::move(*faults);
+  const Result<void> registered =
+      parts_->faults.register_range(memory_, os::kUffdMissing | os::kUffdProtected);
+  YONDER_CHECK(registered.has_value(), "a child can register what its parent had registered");
+  YONDER_CHECK(advise(parts_->mapping, MADV_DONTFORK), "a range of ours can be kept from children");
+  parts_->evictor->unlock_sweeps();
+  parts_->core->forks().in_child();
 }
 
 // ---------------------------------------------------------------- statistics

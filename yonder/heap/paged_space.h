@@ -20,7 +20,7 @@
 // whose memory node is gone for ever cannot go on; it never shows wrong bytes.
 //
 // Signals: SIGBUS must not be blocked where the space is touched, and stacks must not lie
-// in it. Fork: see prepare_fork().
+// in it.
 //
 // Concurrency: any thread. Lifetime: nobody touches the memory when the space is destroyed.
 
@@ -35,6 +35,7 @@
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
 #include "yonder/heap/slot_store.h"
+#include "yonder/sync/annotations.h"
 
 namespace yonder::heap {
 
@@ -113,6 +114,20 @@ class PagedSpace {
   // Brings the range and keeps it. Errors: kResourceExhausted (more than half of the
   // budget, or too many pins), kOutOfBounds (not of the space), kDeadlineExceeded (patience).
   Result<Pin> pin(std::span<const std::byte> range, Access access);
+
+  // How large a store must be for a space that may fork: a page has two places in it. In a
+  // smaller one, pages that a child may read cannot be written out while it lives.
+  static constexpr std::uint64_t store_bytes(std::uint64_t space_bytes) { return 2 * space_bytes; }
+
+  // Around a fork(), by the thread that forks, which touches no far memory in between. The
+  // child has the memory as it was at the fork, and may go on using it; what is far it reads
+  // from the same store, which the parent leaves as the child needs it until the child has
+  // ended or called exec. A child has no budget. If the store is on a node, a child can use
+  // only what is resident: it dies of touching anything else. Without prepare_fork() a
+  // child has no memory at these addresses at all.
+  void prepare_fork() YONDER_NO_THREAD_SAFETY_ANALYSIS;
+  void after_fork_in_parent() YONDER_NO_THREAD_SAFETY_ANALYSIS;
+  void after_fork_in_child() YONDER_NO_THREAD_SAFETY_ANALYSIS;
 
   PagedSpaceStats stats() const;
 

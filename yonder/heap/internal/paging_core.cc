@@ -1,6 +1,7 @@
 #include "yonder/heap/internal/paging_core.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace yonder::heap::internal {
@@ -23,6 +24,28 @@ std::uint64_t PagingCore::reserve_up_to(std::uint64_t count, std::uint64_t limit
     if (resident_.compare_exchange_weak(now, now + some, std::memory_order_relaxed)) return some;
   }
   return 0;
+}
+
+void PagingCore::hold_far_pages() {
+  for (std::size_t page = 0; page < pages(); ++page) {
+    // Nobody is inside: this is the only change.
+    const PageWord now = word(page);
+    if (now.state() == PageState::kFar) settle(page, now.with_held(true));
+  }
+}
+
+void PagingCore::release_holds() {
+  for (std::size_t page = 0; page < pages(); ++page) {
+    PageWord now = word(page);
+    // Who has it kBusy will store the word that it has in mind: it is looked at again.
+    while (now.held() || now.other_held()) {
+      if (now.state() != PageState::kBusy && change(page, now, now.with_held(false).with_other_held(false))) {
+        break;
+      }
+      std::this_thread::yield();
+      now = word(page);
+    }
+  }
 }
 
 }  // namespace yonder::heap::internal

@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <span>
 
+#include "yonder/heap/internal/paging_forks.h"
 #include "yonder/heap/internal/paging_pins.h"
 #include "yonder/heap/internal/paging_word.h"
 #include "yonder/heap/slot_store.h"
@@ -72,6 +73,12 @@ class PagingCore {
     return space_.subspan(page * kPageBytes, count * kPageBytes);
   }
 
+  // Where the content is in the store, or will be: the page's place, on one of two sides.
+  std::uint64_t slot_of(std::size_t page, PageWord word) const {
+    return page * kPageBytes + word.side() * space_.size();
+  }
+  bool has_two_sides() const { return store_.bytes() >= 2 * space_.size(); }
+
   PageWord word(std::size_t page) const { return PageWord(words()[page].load(std::memory_order_seq_cst)); }
   // seq_cst: the order of claims and pins matters (paging_pins.h).
   bool change(std::size_t page, PageWord from, PageWord to) {
@@ -102,9 +109,14 @@ class PagingCore {
   std::uint8_t round() const { return round_.load(std::memory_order_relaxed); }
   void next_round() { round_.fetch_add(1, std::memory_order_relaxed); }
 
+  // For a fork: what is far is held; when no child is left, nothing is.
+  void hold_far_pages();
+  void release_holds();
+
   const os::Userfaultfd& faults() const { return faults_; }
   SlotStore& store() const { return store_; }
   PagingPins& pins() { return pins_; }
+  PagingForks& forks() { return forks_; }
   PagingCounters& counters() { return counters_; }
 
  private:
@@ -131,6 +143,7 @@ class PagingCore {
   const os::Mapping words_;
   const os::Mapping regions_;
   PagingPins pins_;
+  PagingForks forks_;
   PagingCounters counters_;
   std::atomic<std::uint64_t> resident_{0};
   std::atomic<std::uint8_t> round_{0};

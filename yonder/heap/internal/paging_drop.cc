@@ -31,7 +31,8 @@ bool drop_vector(std::span<const iovec> ranges) {
 }
 
 void drop_one(const iovec& range) {
-  while (::madvise(range.iov_base, range.iov_len, MADV_DONTNEED) != 0) {
+  // Not madvise(): in the preload library that is the program's, which would come back here.
+  while (::syscall(SYS_madvise, range.iov_base, range.iov_len, MADV_DONTNEED) != 0) {
     YONDER_CHECK(errno == EAGAIN || errno == EINTR, "pages of a paged space can be dropped");
   }
 }

@@ -11,7 +11,7 @@
 namespace yonder::heap::internal {
 namespace {
 
-constexpr Duration kOtherMemoryInterval = std::chrono::milliseconds(100);
+constexpr Duration kLookInterval = std::chrono::milliseconds(100);
 constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(20);
 // A sweep's length while nobody waits for it: small enough that a fault which then does
 // wait gets the lock soon.
@@ -52,6 +52,7 @@ PagingEvictor::~PagingEvictor() {
 }
 
 std::uint64_t PagingEvictor::limit() const {
+  if (core_.forks().is_child()) return UINT64_MAX;  // It has no thread to keep a budget.
   const std::uint64_t budget = budget_pages_.load(std::memory_order_relaxed);
   const std::uint64_t other = other_pages_.load(std::memory_order_relaxed);
   return budget > other + options_.min_pages ? budget - other : options_.min_pages;
@@ -96,7 +97,7 @@ void PagingEvictor::set_budget_pages(std::uint64_t pages) {
 
 void PagingEvictor::wake_if_needed() {
   const std::uint64_t most = limit();
-  if (core_.resident() + slack(most) / 2 < most) return;
+  if (core_.resident() < most - slack(most) / 2) return;
   // relaxed: who misses a thread that falls asleep now is not alone, or sweeps itself.
   if (asleep_.load(std::memory_order_relaxed) == 0) return;
   if (asleep_.exchange(0, std::memory_order_acq_rel) != 0) {
@@ -119,7 +120,8 @@ Result<void> PagingEvictor::sweep_down(std::uint64_t target) {
   return {};
 }
 
-void PagingEvictor::look_at_other_memory() {
+void PagingEvictor::look_around() {
+  core_.forks().release_if_alone([&] { core_.release_holds(); });
   if (!options_.other_memory) return;
   other_pages_.store(options_.other_memory().count() / kPageBytes, std::memory_order_relaxed);
 }
@@ -130,8 +132,8 @@ void PagingEvictor::run(const std::stop_token& stop) {
   Instant next_look = clock.now();
   while (!stop.stop_requested()) {
     if (clock.now() >= next_look) {
-      look_at_other_memory();
-      next_look = clock.now() + kOtherMemoryInterval;
+      look_around();
+      next_look = clock.now() + kLookInterval;
     }
     const std::uint64_t most = limit();
     if (core_.resident() + slack(most) / 2 >= most) {
@@ -142,7 +144,7 @@ void PagingEvictor::run(const std::stop_token& stop) {
         continue;
       }
     }
-    if (!stop.stop_requested()) sleep(kOtherMemoryInterval);
+    if (!stop.stop_requested()) sleep(kLookInterval);
   }
 }
 

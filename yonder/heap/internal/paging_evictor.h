@@ -46,6 +46,9 @@ class PagingEvictor {
   std::size_t reserve_up_to(std::size_t pages);
 
   void set_budget_pages(std::uint64_t pages);
+  // For fork(): no sweep is under way between the two; in a child there never is one.
+  void lock_sweeps() YONDER_ACQUIRE(lock_) { lock_.lock(); }
+  void unlock_sweeps() YONDER_RELEASE(lock_) { lock_.unlock(); }
   std::uint64_t budget_pages() const { return budget_pages_.load(std::memory_order_relaxed); }
 
  private:
@@ -56,7 +59,7 @@ class PagingEvictor {
   void run(const std::stop_token& stop);
   Result<void> sweep_down(std::uint64_t target);
   void sleep(Duration at_most);
-  void look_at_other_memory();
+  void look_around();
 
   PagingCore& core_;
   const Options options_;

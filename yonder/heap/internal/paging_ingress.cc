@@ -82,7 +82,7 @@ PagingIngress::Run PagingIngress::claim_run(std::size_t first, PageWord word, st
   const std::size_t end = std::min(first + limit, core_.pages());
   for (std::size_t page = first; page < end; ++page) {
     const PageWord now = page == first ? word : core_.word(page);
-    if (now.state() != from || !core_.claim(page, now)) break;
+    if (now.state() != from || now.side() != word.side() || !core_.claim(page, now)) break;
     ++run.count;
   }
   return run;
@@ -102,10 +102,13 @@ Result<void> PagingIngress::fill_fresh(Run& run, bool write) {
 }
 
 Result<void> PagingIngress::fill_far(Run& run, bool write) {
+  if (core_.forks().is_child() && !core_.store().is_shared_with_children()) {
+    return fail(ErrorCode::kUnsupported, "far memory on a node in a child made by fork()");
+  }
   const PagingStaging::Lease lease = staging_.take();
   YONDER_TRY_VOID(core_.store().read({.local = lease.data(),
                                       .bytes = static_cast<std::uint32_t>(run.count * kPageBytes),
-                                      .offset = run.first * kPageBytes}));
+                                      .offset = core_.slot_of(run.first, core_.word(run.first))}));
   count(core_.counters().fetched_pages, run.count);
   count(core_.counters().ahead_pages, run.count - 1);
   return install(run, lease.data(), write);

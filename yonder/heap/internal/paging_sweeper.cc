@@ -48,13 +48,17 @@ void PagingSweeper::visit(std::size_t page) {
     (void)core_.change(page, word, word.with_lives(word.lives() - 1));
     return;
   }
+  const bool must_move = word.dirty() && word.held();
+  // Its content cannot be written anywhere while the children live (paging_forks.h).
+  if (must_move && (word.other_held() || !core_.has_two_sides())) return;
   const PageWord leaving = word.with_state(PageState::kLeaving);
   if (!core_.change(page, word, leaving)) return;
   if (core_.pins().covers(page)) {
     (void)core_.change(page, leaving, word);  // Fails if somebody rescued it: as good.
     return;
   }
-  victims_[victim_count_++] = {.page = page, .word = leaving};
+  victims_[victim_count_++] = {
+      .page = page, .word = leaving, .target = must_move ? leaving.on_other_side() : leaving};
 }
 
 template <typename Wanted, typename Act>
@@ -65,10 +69,11 @@ Result<void> PagingSweeper::for_each_run(Wanted wanted, Act act) {
       continue;
     }
     std::size_t end = i + 1;
-    while (end < victim_count_ && victims_[end].page == victims_[end - 1].page + 1 && wanted(victims_[end])) {
+    while (end < victim_count_ && victims_[end].page == victims_[end - 1].page + 1 && wanted(victims_[end]) &&
+           victims_[end].target.side() == victims_[i].target.side()) {
       ++end;
     }
-    YONDER_TRY_VOID(act(victims_[i].page, end - i));
+    YONDER_TRY_VOID(act(victims_[i], end - i));
     i = end;
   }
   return {};
@@ -77,8 +82,8 @@ Result<void> PagingSweeper::for_each_run(Wanted wanted, Act act) {
 // Clean pages are protected already (I1).
 Result<void> PagingSweeper::protect() {
   return for_each_run([](const Victim& victim) { return victim.word.dirty(); },
-                      [&](std::size_t first, std::size_t pages) {
-                        return core_.faults().write_protect(core_.bytes(first, pages), true);
+                      [&](const Victim& first, std::size_t pages) {
+                        return core_.faults().write_protect(core_.bytes(first.page, pages), true);
                       });
 }
 
@@ -86,10 +91,10 @@ Result<void> PagingSweeper::write_out() {
   std::size_t transfers = 0;
   std::size_t written = 0;
   (void)for_each_run([](const Victim& victim) { return victim.word.dirty(); },
-                     [&](std::size_t first, std::size_t pages) -> Result<void> {
-                       transfers_[transfers++] = {.local = core_.address(first),
+                     [&](const Victim& first, std::size_t pages) -> Result<void> {
+                       transfers_[transfers++] = {.local = core_.address(first.page),
                                                   .bytes = static_cast<std::uint32_t>(pages * kPageBytes),
-                                                  .offset = first * kPageBytes};
+                                                  .offset = core_.slot_of(first.page, first.target)};
                        written += pages;
                        return {};
                      });
@@ -109,14 +114,15 @@ std::size_t PagingSweeper::drop() {
   victim_count_ = static_cast<std::size_t>(gone - victims_.begin());
   std::size_t runs = 0;
   (void)for_each_run([](const Victim&) { return true; },
-                     [&](std::size_t first, std::size_t pages) -> Result<void> {
-                       ranges_[runs++] = {.iov_base = core_.address(first), .iov_len = pages * kPageBytes};
+                     [&](const Victim& first, std::size_t pages) -> Result<void> {
+                       ranges_[runs++] = {.iov_base = core_.address(first.page),
+                                          .iov_len = pages * kPageBytes};
                        return {};
                      });
   dropper_.drop({ranges_.data(), runs});
   for (std::size_t i = 0; i < victim_count_; ++i) {
     core_.note_gone(victims_[i].page);
-    core_.settle(victims_[i].page, victims_[i].word.left(core_.round()));
+    core_.settle(victims_[i].page, victims_[i].target.left(core_.round()));
   }
   core_.release(victim_count_);
   count(core_.counters().left_pages, victim_count_);
@@ -125,7 +131,7 @@ std::size_t PagingSweeper::drop() {
 
 void PagingSweeper::give_back() {
   for (std::size_t i = 0; i < victim_count_; ++i) {
-    const auto [page, word] = victims_[i];
+    const auto [page, word, target] = victims_[i];
     if (!core_.claim(page, word)) continue;
     // Only the range's end makes this fail, and the space outlives its sweeps.
     if (word.dirty()) (void)core_.faults().write_protect(core_.bytes(page, 1), false);

@@ -42,7 +42,8 @@ class PagingSweeper {
  private:
   struct Victim {
     std::size_t page = 0;
-    PageWord word;  // As it is while leaving.
+    PageWord word;    // As it is while leaving.
+    PageWord target;  // With the side that it leaves to.
   };
 
   void choose(std::size_t wanted);
@@ -51,7 +52,8 @@ class PagingSweeper {
   Result<void> write_out();
   std::size_t drop();
   void give_back();
-  // Calls `act(first, count)` for the runs of neighbours among the victims that `wanted` admits.
+  // Calls `act(first victim, count)` for the runs of neighbours on one side among the
+  // victims that `wanted` admits.
   template <typename Wanted, typename Act>
   Result<void> for_each_run(Wanted wanted, Act act);
 

@@ -1,8 +1,8 @@
 #pragma once
 // PageWord: what a paged space knows of one page, in one atomic word.
 //
-//   bits   0–2     3        4          5–6      7        8–15     16–31
-//         state   dirty    predicted  habit    lives    stamp    0
+//   bits   0–2     3        4          5–6      7        8–15     16     17     18
+//         state   dirty    predicted  habit    lives    stamp    side   held   other held
 //
 //   state      in the address space   in the store          who may change it
 //   ---------  ---------------------  --------------------  -----------------------------
@@ -46,6 +46,11 @@ class PageWord {
   constexpr std::uint32_t lives() const { return field(kLives, 1); }
   // The sweeper's round when it left.
   constexpr std::uint8_t stamp() const { return static_cast<std::uint8_t>(field(kStamp, 8)); }
+  // In which of its two slots the content is. A page has two because of fork(): what a
+  // child may still read there is held, and must not be overwritten (paging_forks.h).
+  constexpr unsigned side() const { return field(kSide, 1); }
+  constexpr bool held() const { return field(kHeld, 1) != 0; }
+  constexpr bool other_held() const { return field(kOtherHeld, 1) != 0; }
 
   constexpr PageWord with_state(PageState state) const {
     return with(kState, 3, static_cast<std::uint32_t>(state));
@@ -59,6 +64,14 @@ class PageWord {
     return with(kLives, 1, std::min(lives, kMaxLives));
   }
   constexpr PageWord with_stamp(std::uint8_t stamp) const { return with(kStamp, 8, stamp); }
+  constexpr PageWord with_held(bool held) const { return with(kHeld, 1, held ? 1 : 0); }
+  constexpr PageWord with_other_held(bool held) const { return with(kOtherHeld, 1, held ? 1 : 0); }
+  // The content goes to the other slot, and the one it was in stays as it is.
+  constexpr PageWord on_other_side() const {
+    return with(kSide, 1, 1 - side()).with_held(false).with_other_held(held());
+  }
+  // As if it had never been touched, except for what children hold.
+  constexpr PageWord forgotten() const { return PageWord(bits_ & kForkMask); }
 
   // What a page is when it has left in round `round`. A page that was seen to be written
   // will be taken for dirty the next times; one that was only taken for dirty, less often.
@@ -81,6 +94,10 @@ class PageWord {
   static constexpr unsigned kHabit = 5;
   static constexpr unsigned kLives = 7;
   static constexpr unsigned kStamp = 8;
+  static constexpr unsigned kSide = 16;
+  static constexpr unsigned kHeld = 17;
+  static constexpr unsigned kOtherHeld = 18;
+  static constexpr std::uint32_t kForkMask = 7U << kSide;
 
   constexpr std::uint32_t field(unsigned at, unsigned width) const {
     return (bits_ >> at) & ((1U << width) - 1);
