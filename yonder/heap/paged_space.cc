@@ -195,6 +195,7 @@ bool PagedSpace::Parts::claim_to_discard(std::size_t page) {
       case PageState::kResident:
         if (core->claim(page, word)) return true;
         break;
+      case PageState::kChosen:
       case PageState::kLeaving:  // The sweeper may be reading it: it must not go under its eyes.
       case PageState::kBusy:
         std::this_thread::yield();  // Bounded by the store's timeout.

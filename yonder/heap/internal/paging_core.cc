@@ -36,14 +36,12 @@ void PagingCore::hold_far_pages() {
 
 void PagingCore::release_holds() {
   for (std::size_t page = 0; page < pages(); ++page) {
-    PageWord now = word(page);
-    // Who has it kBusy will store the word that it has in mind: it is looked at again.
-    while (now.held() || now.other_held()) {
-      if (now.state() != PageState::kBusy && change(page, now, now.with_held(false).with_other_held(false))) {
-        break;
-      }
+    // Who is moving the page has its next word in mind: wait until it rests.
+    for (PageWord now = word(page); now.held() || now.other_held(); now = word(page)) {
+      const bool rests = now.state() == PageState::kFresh || now.state() == PageState::kFar ||
+                         now.state() == PageState::kResident;
+      if (rests && change(page, now, now.with_held(false).with_other_held(false))) break;
       std::this_thread::yield();
-      now = word(page);
     }
   }
 }

@@ -6,20 +6,21 @@
 //
 // Invariants:
 //   I1  A page that is kResident and clean is write-protected and equals its slot; one that
-//       is dirty is not protected. Who changes protection has the page kBusy or kLeaving.
+//       is dirty is not protected. Who changes protection has the page kBusy or kChosen.
 //   I2  resident() counts the pages that are in the address space or about to be; it is
 //       raised before a page is put in, and lowered after it was dropped.
 //   I3  Only who has a page kBusy puts it in, drops it, or unprotects it.
 //
 // Why no write is lost when a page leaves:
-//   1. The sweeper makes it kLeaving, and then protects it if it is not (I1). From here on
-//      every write raises SIGBUS in the writer before it changes a byte.
+//   1. The sweeper makes it kChosen, protects it if it is not (I1), and makes it kLeaving.
+//      From here on every write raises SIGBUS in the writer before it changes a byte.
 //   2. The sweeper copies it to its slot. All writes that did not fault came before the
 //      protection, and so before the copy: the slot has them.
 //   3. The sweeper makes it kBusy by compare-and-swap, and drops it.
 //   A writer that faults between 1 and 3 makes the page kBusy itself, allows writes, and
 //   leaves it kResident and dirty: then the swap in 3 fails, and the page stays, whatever
-//   the slot has got. A writer that faults after 3 waits until it is kFar and brings it
+//   the slot has got; while it is kChosen the writer waits, or the protection could come
+//   after it has allowed writes. A writer that faults after 3 waits until it is kFar and brings it
 //   back with the bytes of 2. There is no moment at which a write succeeds and the page is
 //   dropped: asynchronous write-protection (WP_ASYNC) would have one, between the last
 //   look and the drop, which is why it is not used (docs/adr/0030).

@@ -57,6 +57,9 @@ Result<std::size_t> PagingIngress::bring(const Wish& wish, Deadline deadline) {
         // Who reads can go on: the page is there until it is kBusy. Who writes rescues it.
         if ((!wish.write && !wish.stay) || allow_write(wish.page, word)) return std::size_t{0};
         break;
+      case PageState::kChosen:
+        if (!wish.write && !wish.stay) return std::size_t{0};
+        [[fallthrough]];  // The sweeper protects it just now: it can be rescued in a moment.
       case PageState::kBusy:
         if (!patience.wait()) return fail(ErrorCode::kDeadlineExceeded, "a page that another thread moves");
         break;

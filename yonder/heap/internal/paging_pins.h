@@ -6,9 +6,9 @@
 // here, then brings its pages.
 //
 // Why a pinned page stays: the pinner first publishes its range (seq_cst), then looks at
-// the words of its pages; the sweeper first makes a page kLeaving (seq_cst), then looks at
-// the ranges. In the single order of these either the pinner sees kLeaving, and rescues
-// the page, or the sweeper sees the range, and gives the page back.
+// the words of its pages; the sweeper first makes a page kChosen (seq_cst), then looks at
+// the ranges. In the single order of these either the pinner sees kChosen or what follows,
+// and rescues the page, or the sweeper sees the range, and gives the page back.
 //
 // Concurrency: any thread; usable in a signal handler. Lifetime: outlives its pins.
 

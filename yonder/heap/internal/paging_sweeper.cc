@@ -51,12 +51,9 @@ void PagingSweeper::visit(std::size_t page) {
   const bool must_move = word.dirty() && word.held();
   // Its content cannot be written anywhere while the children live (paging_forks.h).
   if (must_move && (word.other_held() || !core_.has_two_sides())) return;
+  if (!core_.change(page, word, word.with_state(PageState::kChosen))) return;
+  if (core_.pins().covers(page)) return core_.settle(page, word);
   const PageWord leaving = word.with_state(PageState::kLeaving);
-  if (!core_.change(page, word, leaving)) return;
-  if (core_.pins().covers(page)) {
-    (void)core_.change(page, leaving, word);  // Fails if somebody rescued it: as good.
-    return;
-  }
   victims_[victim_count_++] = {
       .page = page, .word = leaving, .target = must_move ? leaving.on_other_side() : leaving};
 }
@@ -81,10 +78,14 @@ Result<void> PagingSweeper::for_each_run(Wanted wanted, Act act) {
 
 // Clean pages are protected already (I1).
 Result<void> PagingSweeper::protect() {
-  return for_each_run([](const Victim& victim) { return victim.word.dirty(); },
-                      [&](const Victim& first, std::size_t pages) {
-                        return core_.faults().write_protect(core_.bytes(first.page, pages), true);
-                      });
+  const Result<void> done =
+      for_each_run([](const Victim& victim) { return victim.word.dirty(); },
+                   [&](const Victim& first, std::size_t pages) {
+                     return core_.faults().write_protect(core_.bytes(first.page, pages), true);
+                   });
+  // Even if that failed: give_back() expects them so.
+  for (std::size_t i = 0; i < victim_count_; ++i) core_.settle(victims_[i].page, victims_[i].word);
+  return done;
 }
 
 Result<void> PagingSweeper::write_out() {

@@ -8,8 +8,8 @@
 // kernel does not tell a program which of its pages were read, so coming back is the only
 // proof of use that there is; see docs/adr/0030 for what else was considered.
 //
-//   choose    kResident without lives, not pinned  → kLeaving
-//   protect   the dirty ones, run by run
+//   choose    kResident without lives, not pinned  → kChosen
+//   protect   the dirty ones, run by run           → kLeaving
 //   write     the dirty ones, in one vector
 //   drop      those that nobody rescued            → kFar
 //

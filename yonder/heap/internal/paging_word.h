@@ -10,7 +10,8 @@
 //   kFar       nothing                its content           whoever claims it (→ kBusy)
 //   kBusy      changing               –                     only who made it kBusy
 //   kResident  its content            its content if clean  whoever claims it; the sweeper
-//                                                           (→ kLeaving)
+//                                                           (→ kChosen)
+//   kChosen    its content            its content if clean  the sweeper (→ kLeaving, or back)
 //   kLeaving   its content, and       being written         the sweeper (→ kBusy → kFar), or
 //              write-protected                              a writer who rescues it (→ kBusy
 //                                                           → kResident, dirty)
@@ -23,7 +24,14 @@
 
 namespace yonder::heap::internal {
 
-enum class PageState : std::uint32_t { kFresh = 0, kFar = 1, kBusy = 2, kResident = 3, kLeaving = 4 };
+enum class PageState : std::uint32_t {
+  kFresh = 0,
+  kFar = 1,
+  kBusy = 2,
+  kResident = 3,
+  kChosen = 4,
+  kLeaving = 5
+};
 
 class PageWord {
  public:
