@@ -13,6 +13,7 @@
 #include "apps/yonder/compact.h"
 #include "apps/yonder/demo.h"
 #include "apps/yonder/doctor.h"
+#include "apps/yonder/run.h"
 #include "bench/all.h"
 #include "bench/harness/target_process.h"
 
@@ -107,6 +108,17 @@ int main(int argc, char** argv) {
   jobs_command->add_flag("--pause", jobs.pause, "those that have not begun wait");
   jobs_command->add_flag("--resume", jobs.resume, "and go on");
 
+  yonder::apps::RunOptions run{.program = own_path()};
+  CLI::App* run_command = app.add_subcommand("run", "run a program, unmodified, with far memory");
+  run_command->add_option("--local", run.local,
+                          "how much of it may be in local memory: bytes, or a share of --far");
+  run_command->add_option("--far", run.far,
+                          "how much memory it has in all (this machine's memory if not given)");
+  run_command->add_option("--node", run.node, "where yonderd listens (memory of this machine if not given)");
+  run_command->add_option("--stats", run.stats, "append a line of statistics to this file at the end");
+  run_command->add_option("--library", run.library, "libyonder_preload.so, if it is not beside this program");
+  run_command->add_option("command", run.command, "-- program and arguments")->required();
+
   yonder::bench::Options bench{.program = own_path()};
   std::string bench_name;
   std::string json;
@@ -160,6 +172,7 @@ int main(int argc, char** argv) {
   if (migrate_partition->parsed()) return report(yonder::apps::run_migrate(migrate));
   if (rebalance_command->parsed()) return report(yonder::apps::run_rebalance(rebalance));
   if (jobs_command->parsed()) return report(yonder::apps::run_jobs(jobs));
+  if (run_command->parsed()) return report(yonder::apps::run_program(run));
   if (doctor_command->parsed()) return yonder::apps::run_doctor();
   if (serve_command->parsed()) {
     serve.memory = yonder::Bytes(serve_bytes);

@@ -93,6 +93,9 @@ class SlotStore {
   SlotStore& operator=(const SlotStore&) = delete;
 
   std::uint64_t bytes() const { return token_.length; }
+  // Whether a child made by fork() can read here, too: memory of this process is shared
+  // with it, a connection is not.
+  bool is_shared_with_children() const { return memfd_.has_value(); }
 
   // Memory that transfers will come from and go to, so that a NIC can use it in place.
   // Elsewhere nothing happens. Once, before the first transfer.

@@ -68,12 +68,13 @@ bool is_ours(const struct sigaction& action) {
 
 // Makes `dispatch` the handler, remembering whom to pass on to. If it was left
 // in place as a link of somebody's chain, it only has to be given its hook again.
-bool link_handler(int signal, Slot& slot, bool allow_nested) {
+bool link_handler(int signal, Slot& slot, const SignalHook::Options& options) {
   if (slot.linked.load(std::memory_order_relaxed)) return true;  // Only the claimant reads or writes it.
   struct sigaction ours{};
   ours.sa_sigaction = &dispatch;
-  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | (allow_nested ? SA_NODEFER : 0);
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART | (options.allow_nested ? SA_NODEFER : 0);
   ::sigemptyset(&ours.sa_mask);
+  if (options.block_others) ::sigfillset(&ours.sa_mask);
   // `previous` must be complete before the first signal can reach dispatch.
   if (::sigaction(signal, nullptr, &slot.previous) != 0 || ::sigaction(signal, &ours, nullptr) != 0)
     return false;
@@ -89,7 +90,7 @@ Result<SignalHook> SignalHook::install(int signal, Hook hook, Options options) {
   if (slot.claimed.exchange(true)) return fail(ErrorCode::kAlreadyExists, "install signal hook", signal);
   // release: pairs with the acquire in dispatch(); what the hook relies on is there.
   slot.hook.store(hook, std::memory_order_release);
-  if (!link_handler(signal, slot, options.allow_nested)) {
+  if (!link_handler(signal, slot, options)) {
     slot.hook.store(nullptr);
     slot.claimed.store(false);
     return fail(ErrorCode::kInvalidArgument, "sigaction", errno);

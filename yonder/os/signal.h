@@ -32,6 +32,9 @@ class SignalHook {
     // Whether the hook may be interrupted by the same signal, as when a fault
     // service can itself fault.
     bool allow_nested = false;
+    // Whether the other signals wait until the hook has returned: for a hook that holds
+    // locks which a handler of the program could run into.
+    bool block_others = false;
   };
 
   // One hook per signal and process at a time. Where somebody has installed over

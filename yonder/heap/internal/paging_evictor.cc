@@ -1,0 +1,151 @@
+#include "yonder/heap/internal/paging_evictor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "yonder/base/log.h"
+#include "yonder/os/futex.h"
+#include "yonder/os/steady_clock.h"
+
+namespace yonder::heap::internal {
+namespace {
+
+constexpr Duration kLookInterval = std::chrono::milliseconds(100);
+constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(20);
+// A sweep's length while nobody waits for it: small enough that a fault which then does
+// wait gets the lock soon.
+constexpr std::size_t kSweepPages = 128;
+
+// Signals of the program are for its own threads.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  AllSignalsBlocked(const AllSignalsBlocked&) = delete;
+  AllSignalsBlocked& operator=(const AllSignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+PagingEvictor::PagingEvictor(PagingCore& core, PageDropper& dropper, Options options)
+    : core_(core),
+      options_(std::move(options)),
+      budget_pages_(options_.budget_pages),
+      sweeper_(core, dropper) {
+  const AllSignalsBlocked inherited;
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+PagingEvictor::~PagingEvictor() {
+  thread_.request_stop();
+  // Exchanged, not only loaded: a thread that is about to sleep finds the flag gone.
+  asleep_.store(0, std::memory_order_seq_cst);
+  os::futex_wake(asleep_, 1, os::FutexScope::kPrivate);
+}
+
+std::uint64_t PagingEvictor::limit() const {
+  if (core_.forks().is_child()) return UINT64_MAX;  // It has no thread to keep a budget.
+  const std::uint64_t budget = budget_pages_.load(std::memory_order_relaxed);
+  const std::uint64_t other = other_pages_.load(std::memory_order_relaxed);
+  return budget > other + options_.min_pages ? budget - other : options_.min_pages;
+}
+
+// A sixteenth, but enough for a sweep and a stream (64 pages), and never more than 64 MiB.
+std::uint64_t PagingEvictor::slack(std::uint64_t limit) {
+  return std::clamp<std::uint64_t>(limit / 16, std::min<std::uint64_t>(64, limit / 2), 16'384);
+}
+
+std::size_t PagingEvictor::reserve_up_to(std::size_t pages) {
+  const std::size_t reserved = core_.reserve_up_to(pages, limit());
+  wake_if_needed();
+  return reserved;
+}
+
+Result<void> PagingEvictor::reserve_one(Deadline deadline) {
+  if (reserve_up_to(1) == 1) return {};
+  count(core_.counters().stalls);
+  return make_room(deadline);
+}
+
+Result<void> PagingEvictor::make_room(Deadline deadline) {
+  Error last(ErrorCode::kDeadlineExceeded, "room in the local budget: all of it is pinned or in use");
+  while (core_.reserve_up_to(1, limit()) == 0) {
+    if (lock_.try_lock()) {
+      const Result<std::size_t> swept = sweeper_.sweep(kSweepPages);
+      lock_.unlock();
+      if (swept && *swept != 0) continue;
+      if (!swept) last = swept.error();
+    }
+    if (deadline.passed(os::SteadyClock::read())) return std::unexpected(last);
+    std::this_thread::yield();
+  }
+  return {};
+}
+
+void PagingEvictor::set_budget_pages(std::uint64_t pages) {
+  budget_pages_.store(pages, std::memory_order_relaxed);
+  wake_if_needed();
+}
+
+void PagingEvictor::wake_if_needed() {
+  const std::uint64_t most = limit();
+  if (core_.resident() < most - slack(most) / 2) return;
+  // relaxed: who misses a thread that falls asleep now is not alone, or sweeps itself.
+  if (asleep_.load(std::memory_order_relaxed) == 0) return;
+  if (asleep_.exchange(0, std::memory_order_acq_rel) != 0) {
+    os::futex_wake(asleep_, 1, os::FutexScope::kPrivate);
+  }
+}
+
+void PagingEvictor::sleep(Duration at_most) {
+  asleep_.store(1, std::memory_order_seq_cst);
+  (void)os::futex_wait(asleep_, 1, os::FutexScope::kPrivate, Deadline::at(os::SteadyClock::read() + at_most));
+  asleep_.store(0, std::memory_order_relaxed);
+}
+
+Result<void> PagingEvictor::sweep_down(std::uint64_t target) {
+  while (core_.resident() > target) {
+    const sync::SpinGuard guard(lock_);
+    YONDER_TRY(swept, sweeper_.sweep(std::min<std::uint64_t>(core_.resident() - target, kSweepPages)));
+    if (swept == 0) return {};
+  }
+  return {};
+}
+
+void PagingEvictor::look_around() {
+  core_.forks().release_if_alone([&] { core_.release_holds(); });
+  if (!options_.other_memory) return;
+  other_pages_.store(options_.other_memory().count() / kPageBytes, std::memory_order_relaxed);
+}
+
+void PagingEvictor::run(const std::stop_token& stop) {
+  const os::SteadyClock clock;
+  LogRateLimit limit_log(clock, std::chrono::seconds(10));
+  Instant next_look = clock.now();
+  while (!stop.stop_requested()) {
+    if (clock.now() >= next_look) {
+      look_around();
+      next_look = clock.now() + kLookInterval;
+    }
+    const std::uint64_t most = limit();
+    if (core_.resident() + slack(most) / 2 >= most) {
+      if (const Result<void> swept = sweep_down(most - slack(most)); !swept) {
+        process_logger().log(limit_log, LogLevel::kWarn, "heap", "far memory does not take pages",
+                             {{"error", swept.error()}});
+        sleep(kRetryAfterFailure);
+        continue;
+      }
+    }
+    if (!stop.stop_requested()) sleep(kLookInterval);
+  }
+}
+
+}  // namespace yonder::heap::internal

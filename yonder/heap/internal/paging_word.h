@@ -1,0 +1,123 @@
+#pragma once
+// PageWord: what a paged space knows of one page, in one atomic word.
+//
+//   bits   0–2     3        4          5–6      7        8–15     16     17     18
+//         state   dirty    predicted  habit    lives    stamp    side   held   other held
+//
+//   state      in the address space   in the store          who may change it
+//   ---------  ---------------------  --------------------  -----------------------------
+//   kFresh     nothing                nothing: it is zero   whoever claims it (→ kBusy)
+//   kFar       nothing                its content           whoever claims it (→ kBusy)
+//   kBusy      changing               –                     only who made it kBusy
+//   kResident  its content            its content if clean  whoever claims it; the sweeper
+//                                                           (→ kChosen)
+//   kChosen    its content            its content if clean  the sweeper (→ kLeaving, or back)
+//   kLeaving   its content, and       being written         the sweeper (→ kBusy → kFar), or
+//              write-protected                              a writer who rescues it (→ kBusy
+//                                                           → kResident, dirty)
+//
+// Concurrency: a value; the words are changed by compare-and-swap only, except that who
+// made a word kBusy stores its successor.
+
+#include <algorithm>
+#include <cstdint>
+
+namespace yonder::heap::internal {
+
+enum class PageState : std::uint32_t {
+  kFresh = 0,
+  kFar = 1,
+  kBusy = 2,
+  kResident = 3,
+  kChosen = 4,
+  kLeaving = 5
+};
+
+class PageWord {
+ public:
+  static constexpr std::uint32_t kMaxHabit = 3;
+  static constexpr std::uint32_t kMaxLives = 1;
+
+  constexpr PageWord() = default;
+  constexpr explicit PageWord(std::uint32_t bits) : bits_(bits) {}
+  constexpr std::uint32_t bits() const { return bits_; }
+
+  constexpr PageState state() const { return static_cast<PageState>(field(kState, 3)); }
+  // The store does not have its content: it was written, or may be without our knowing.
+  constexpr bool dirty() const { return field(kDirty, 1) != 0; }
+  // It became resident writable because it was mostly written before (see habit), so that
+  // nobody knows whether it was written this time.
+  constexpr bool predicted() const { return field(kPredicted, 1) != 0; }
+  // How often a page that comes back is taken for dirty without a proof.
+  constexpr std::uint32_t habit() const { return field(kHabit, 2); }
+  // How many more visits of the sweeper it survives.
+  constexpr std::uint32_t lives() const { return field(kLives, 1); }
+  // The sweeper's round when it left.
+  constexpr std::uint8_t stamp() const { return static_cast<std::uint8_t>(field(kStamp, 8)); }
+  // In which of its two slots the content is. A page has two because of fork(): what a
+  // child may still read there is held, and must not be overwritten (paging_forks.h).
+  constexpr unsigned side() const { return field(kSide, 1); }
+  constexpr bool held() const { return field(kHeld, 1) != 0; }
+  constexpr bool other_held() const { return field(kOtherHeld, 1) != 0; }
+
+  constexpr PageWord with_state(PageState state) const {
+    return with(kState, 3, static_cast<std::uint32_t>(state));
+  }
+  constexpr PageWord with_dirty(bool dirty) const { return with(kDirty, 1, dirty ? 1 : 0); }
+  constexpr PageWord with_predicted(bool predicted) const { return with(kPredicted, 1, predicted ? 1 : 0); }
+  constexpr PageWord with_habit(std::uint32_t habit) const {
+    return with(kHabit, 2, std::min(habit, kMaxHabit));
+  }
+  constexpr PageWord with_lives(std::uint32_t lives) const {
+    return with(kLives, 1, std::min(lives, kMaxLives));
+  }
+  constexpr PageWord with_stamp(std::uint8_t stamp) const { return with(kStamp, 8, stamp); }
+  constexpr PageWord with_held(bool held) const { return with(kHeld, 1, held ? 1 : 0); }
+  constexpr PageWord with_other_held(bool held) const { return with(kOtherHeld, 1, held ? 1 : 0); }
+  // The content goes to the other slot, and the one it was in stays as it is.
+  constexpr PageWord on_other_side() const {
+    return with(kSide, 1, 1 - side()).with_held(false).with_other_held(held());
+  }
+  // As if it had never been touched, except for what children hold.
+  constexpr PageWord forgotten() const { return PageWord(bits_ & kForkMask); }
+
+  // What a page is when it has left in round `round`. A page that was seen to be written
+  // will be taken for dirty the next times; one that was only taken for dirty, less often.
+  constexpr PageWord left(std::uint8_t round) const {
+    std::uint32_t next_habit = 0;
+    if (dirty()) next_habit = predicted() ? habit() - std::min(habit(), 1U) : kMaxHabit;
+    return with_state(PageState::kFar)
+        .with_dirty(false)
+        .with_predicted(false)
+        .with_habit(next_habit)
+        .with_stamp(round);
+  }
+
+  friend constexpr bool operator==(PageWord, PageWord) = default;
+
+ private:
+  static constexpr unsigned kState = 0;
+  static constexpr unsigned kDirty = 3;
+  static constexpr unsigned kPredicted = 4;
+  static constexpr unsigned kHabit = 5;
+  static constexpr unsigned kLives = 7;
+  static constexpr unsigned kStamp = 8;
+  static constexpr unsigned kSide = 16;
+  static constexpr unsigned kHeld = 17;
+  static constexpr unsigned kOtherHeld = 18;
+  static constexpr std::uint32_t kForkMask = 7U << kSide;
+
+  constexpr std::uint32_t field(unsigned at, unsigned width) const {
+    return (bits_ >> at) & ((1U << width) - 1);
+  }
+  constexpr PageWord with(unsigned at, unsigned width, std::uint32_t value) const {
+    const std::uint32_t mask = ((1U << width) - 1) << at;
+    return PageWord((bits_ & ~mask) | ((value << at) & mask));
+  }
+
+  std::uint32_t bits_ = 0;
+};
+
+static_assert(sizeof(PageWord) == 4);
+
+}  // namespace yonder::heap::internal
