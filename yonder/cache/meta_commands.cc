@@ -78,8 +78,8 @@ Ran Executor::meta_get(const CommandLine& line, const MetaLine& meta) {
 }
 
 Item* Executor::vivify(Partition& partition, const Key& key, const MetaLine& meta) {
-  const StoreRequest stub{.mode = StoreMode::kAdd, .binary_key = meta.flags.binary_key};
-  if (partition.store(key, stub, now_).outcome != StoreOutcome::kStored) return nullptr;
+  const StoreRequest empty_item{.mode = StoreMode::kAdd, .binary_key = meta.flags.binary_key};
+  if (partition.store(key, empty_item, now_).outcome != StoreOutcome::kStored) return nullptr;
   return partition.find(key, now_);
 }
 
