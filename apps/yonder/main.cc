@@ -124,6 +124,7 @@ int main(int argc, char** argv) {
                                         {"--pause-us", "pause_us"},
                                         {"--keys", "keys"},
                                         {"--connections", "connections"},
+                                        {"--experiment", "experiment"},
                                         {"--rounds", "rounds"}}) {
     bench_command->add_option_function<std::string>(
         flag, [&bench, name = parameter](const std::string& value) { bench.parameters[name] = value; },

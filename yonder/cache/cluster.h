@@ -13,8 +13,8 @@
 //
 //   migration of a local partition   on the source                  on the target
 //   connect                          serves                         makes room
-//   detach                           forwards to the target         "not owner": asked again
-//   transfer                         forwards                       attached: serves
+//   transfer: all are awake          detached: forwards             "not owner": asked again
+//             fence, commit          forwards                       attached: serves
 //   connect or transfer refused      attached again: serves         –
 //
 // A target whose source dies before all pages have arrived drops the partition (the

@@ -26,15 +26,19 @@ Result<void> Cluster::Core::migrate(std::uint32_t partition, const std::string& 
   // One that is still arriving arrives first.
   YONDER_TRY_VOID(agent_->close(segment, deadline));
   YONDER_TRY_VOID(agent_->connect(segment, target, {}, deadline));
-  // From here on clients are forwarded; who comes too early at the target is asked to
-  // try again by it, and does.
-  YONDER_TRY(range, store_.detach(partition, server));
-  const Result<segment::Transferred> transferred = agent_->transfer(segment, deadline);
+  std::span<std::byte> range;
+  const Result<segment::Transferred> transferred = agent_->transfer(segment, deadline, [&]() -> Result<void> {
+    // From here on clients are forwarded; who comes too early at the target is asked to
+    // try again by it, and does.
+    YONDER_TRY(detached, store_.detach(partition, server));
+    range = detached;
+    return {};
+  });
   if (transferred) return {};
   const Result<segment::SegmentRecord> record = directory_->find(segment, soon());
   if (record && record->owner == agent_->id()) {
     (void)agent_->cancel(segment, soon());
-    YONDER_TRY_VOID(store_.attach(partition, range));
+    if (!range.empty()) YONDER_TRY_VOID(store_.attach(partition, range));
   }
   return std::unexpected(transferred.error());
 }
@@ -66,12 +70,18 @@ Result<void> Cluster::Core::drain(Deadline deadline) {
   for (std::uint32_t i = 0; i < store_.partitions(); ++i) {
     if (!store_.is_local(i)) continue;
     YONDER_TRY_VOID(migrate(i, servers[next++ % servers.size()].server, deadline));
+    // One at a time: clients wait for pages of the few that are on their way, not of all. And
+    // all bytes must have been read before this process may end.
+    YONDER_TRY_VOID(await_left(deadline));
   }
-  // Their bytes must be read before this process may end.
+  return {};
+}
+
+Result<void> Cluster::Core::await_left(Deadline deadline) {
   while (!agent_->migrations().empty()) {
     if (deadline.passed(clock_.now()))
       return fail(ErrorCode::kDeadlineExceeded, "drain: bytes are still leaving");
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return {};
 }

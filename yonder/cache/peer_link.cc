@@ -1,5 +1,6 @@
 #include "yonder/cache/internal/peer_link.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -13,6 +14,14 @@ constexpr std::string_view kMark = "mn\r\n";
 
 // A command that may be carried out twice without anybody noticing.
 bool is_read(std::string_view command) { return command.starts_with("get") || command.starts_with("me "); }
+
+// A partition is nobody's for the tens of microseconds of its transfer: the first repeat
+// comes about then. If it is the map that is old, that takes milliseconds.
+Duration delay_after(std::uint32_t refusals) {
+  constexpr Duration kFirst = std::chrono::microseconds(100);
+  constexpr std::uint32_t kMaxDoublings = 5;  // 3.2 ms
+  return kFirst * (1 << std::min(refusals - 1, kMaxDoublings));
+}
 
 }  // namespace
 
@@ -81,11 +90,11 @@ void PeerLink::take_answers() {
       if (broken_) return;
       continue;
     }
-    const Question question = std::move(questions_.front().question);
+    Question question = std::move(questions_.front().question);
     questions_.pop_front();
     if (reply.starts_with(kNotOwner)) {
-      constexpr Duration kMapDelay = std::chrono::milliseconds(1);
-      peers_.try_again(question, os::SteadyClock::read() + kMapDelay);
+      const Duration delay = delay_after(++question.refusals);
+      peers_.try_again(std::move(question), os::SteadyClock::read() + delay);
     } else {
       peers_.answer_(question, {PeerReply::Kind::kText, reply});
     }

@@ -32,6 +32,7 @@ struct Question {
   std::size_t partition = 0;
   std::string command;
   Deadline deadline = {};
+  std::uint32_t refusals = 0;  // How often a server said that it is not the owner.
 };
 
 // What became of a question.

@@ -148,7 +148,11 @@ class Agent {
   // Hands the segment over. When it returns without error the target is its owner. If the
   // directory or the target refuses, the segment is still ours and usable. kInDoubt as
   // kDeadlineExceeded or kConnectionLost: the directory did not answer, S3.
-  Result<Transferred> transfer(SegmentId segment, Deadline deadline = {});
+  // `last_use` is called when everybody who has a part is awake, right before the fence: what
+  // must end its use of the segment does it there and not before, so that it pauses no
+  // longer than the segment does. An error of it ends the transfer: the segment is still ours.
+  Result<Transferred> transfer(SegmentId segment, Deadline deadline = {},
+                               const std::function<Result<void>()>& last_use = {});
 
   // The next segment that was transferred to this process. kDeadlineExceeded.
   Result<Segment> receive(Deadline deadline);

@@ -49,6 +49,8 @@ class Cluster::Core {
   // An empty partition here, where nobody has one.
   Result<void> make_partition(std::uint32_t partition);
   void take(const segment::Segment& segment);
+  // Until all bytes of what was given away have been read.
+  Result<void> await_left(Deadline deadline);
   void drop_lost();
   void look_after(const std::stop_token& stop);
   void run_orders();

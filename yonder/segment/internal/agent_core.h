@@ -50,7 +50,8 @@ class Agent::Core {
   // Source (agent_source.cc).
   Result<void> connect(SegmentId segment, ProcessId target, ConnectOptions options, Deadline deadline);
   Result<void> cancel(SegmentId segment, Deadline deadline);
-  Result<Transferred> transfer(SegmentId segment, Deadline deadline);
+  Result<Transferred> transfer(SegmentId segment, Deadline deadline,
+                               const std::function<Result<void>()>& last_use);
 
   // Target (agent_target.cc).
   Result<Segment> receive(Deadline deadline);

@@ -162,7 +162,8 @@ void Agent::Core::tell_target(Holding& holding, ProcessId target, Deadline deadl
            {{"segment", holding.id.value()}, {"target", target.value()}, {"error", told.error()}});
 }
 
-Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
+Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
+                                          const std::function<Result<void>()>& last_use) {
   deadline = or_default(deadline);
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOffered)
@@ -172,6 +173,7 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) 
   YONDER_TRY(line, line_to(target, deadline));
   YONDER_TRY_VOID(directory_.find(segment, deadline));
   YONDER_TRY_VOID(line->call<protocol::Prepare>({segment}, deadline));
+  if (last_use) YONDER_TRY_VOID(last_use());
 
   const Instant fenced_at = clock_.now();
   YONDER_TRY_VOID(fence(*holding, target));

@@ -119,6 +119,16 @@ TEST_P(Migrations, SeeTheLastStoreOfTheSource) {
   EXPECT_EQ(actor(1).ask({.what = What::kReadWord, .a = id, .b = 0}).value(), last);
 }
 
+TEST_P(Migrations, StayWhereTheyAreIfTheSourceCannotEndItsUse) {
+  open(2);
+  const std::uint64_t id = offer(kMiB, 1);
+  EXPECT_EQ(actor(0).ask({.what = What::kTransferUnready, .a = id}).error(), ErrorCode::kCancelled);
+  EXPECT_EQ(record(id).owner, actor(0).id());
+  EXPECT_EQ(actor(0).ask({.what = What::kCheck, .a = id, .b = 1}).value(), 0u);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  EXPECT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+}
+
 TEST_P(Migrations, BringHolesAsZerosAndAllocateNothingForThem) {
   open(2);
   const std::uint64_t id = actor(0).ask({.what = What::kAllocateSparse, .a = 64 * kMiB, .b = 3}).value();
