@@ -25,7 +25,12 @@ Result<void> Cluster::Core::migrate(std::uint32_t partition, const std::string& 
     return fail(ErrorCode::kNotOwner, "migrate a partition of another server", partition);
   // One that is still arriving arrives first.
   YONDER_TRY_VOID(agent_->close(segment, deadline));
-  YONDER_TRY_VOID(agent_->connect(segment, target, {}, deadline));
+  segment::ConnectOptions how;
+  if (options_.keep_until_complete) {
+    YONDER_TRY(keeper, keeper_beside(target, deadline));
+    how.keep_until_complete = keeper;
+  }
+  YONDER_TRY_VOID(agent_->connect(segment, target, how, deadline));
   std::span<std::byte> range;
   const Result<segment::Transferred> transferred = agent_->transfer(segment, deadline, [&]() -> Result<void> {
     // From here on clients are forwarded; who comes too early at the target is asked to
@@ -41,6 +46,17 @@ Result<void> Cluster::Core::migrate(std::uint32_t partition, const std::string& 
     if (!range.empty()) YONDER_TRY_VOID(store_.attach(partition, range));
   }
   return std::unexpected(transferred.error());
+}
+
+// The oldest of the other servers: that is the first one, if it is not among the two.
+Result<ProcessId> Cluster::Core::keeper_beside(ProcessId target, Deadline deadline) {
+  YONDER_TRY(servers, registry_->servers(deadline));
+  ProcessId keeper(0);
+  for (const PartitionPlace& place : servers) {
+    if (place.owner == agent_->id() || place.owner == target) continue;
+    if (keeper == ProcessId(0) || place.owner < keeper) keeper = place.owner;
+  }
+  return keeper;
 }
 
 // On a thread of the agent, at the moment of the transfer.

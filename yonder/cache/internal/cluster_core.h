@@ -49,6 +49,8 @@ class Cluster::Core {
   // An empty partition here, where nobody has one.
   Result<void> make_partition(std::uint32_t partition);
   void take(const segment::Segment& segment);
+  // Who may keep a copy of what goes to `target`; 0: there is nobody else.
+  Result<segment::ProcessId> keeper_beside(segment::ProcessId target, Deadline deadline);
   // Until all bytes of what was given away have been read.
   Result<void> await_left(Deadline deadline);
   void drop_lost();

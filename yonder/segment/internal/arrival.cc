@@ -56,14 +56,15 @@ class Arrival::LaneLease {
   DemandLane* lane_;
 };
 
-Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const Source& source,
+Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const std::vector<Source>& sources,
                                                const Memory& memory, const ArrivalOptions& options) {
   YONDER_CHECK(memory.seen.size() == memory.filled.size() && memory.seen.size() % kPage == 0,
                "both mappings of a segment are alike");
   YONDER_TRY(uffd, os::Userfaultfd::open(
                        {.features = os::kUffdSigbus | os::kUffdMissingShmem | os::kUffdMinorShmem}));
-  auto arrival = std::unique_ptr<Arrival>(new Arrival(fabric, source, memory, options, std::move(uffd)));
-  YONDER_TRY_VOID(arrival->connect_lanes(fabric, source.address));
+  YONDER_CHECK(!sources.empty(), "a segment comes from somewhere");
+  auto arrival = std::unique_ptr<Arrival>(new Arrival(fabric, memory, options, std::move(uffd)));
+  for (const Source& source : sources) YONDER_TRY_VOID(arrival->add_route(fabric, source));
   if (fabric.capabilities().copies_unregistered) {
     YONDER_TRY(landing, fabric.register_memory({.memory = memory.filled}));
     arrival->landing_ = std::move(landing);
@@ -72,39 +73,47 @@ Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const Sou
   return arrival;
 }
 
-Arrival::Arrival(fabric::Fabric& fabric, const Source& source, const Memory& memory,
-                 const ArrivalOptions& options, os::Userfaultfd uffd)
+Arrival::Arrival(fabric::Fabric& fabric, const Memory& memory, const ArrivalOptions& options,
+                 os::Userfaultfd uffd)
     : memory_(memory),
       options_(options),
-      region_(source.region),
       clock_(fabric.clock()),
       pages_(memory.seen.size() / kPage),
       uffd_(std::move(uffd)),
-      lanes_(std::max(1u, options.demand_lanes)),
       states_(std::make_unique<std::atomic<std::uint8_t>[]>(pages_)),
       missing_(pages_),
       window_(options.min_pages) {}
 
 Arrival::~Arrival() = default;
 
-Result<void> Arrival::connect_lanes(fabric::Fabric& fabric, const std::string& address) {
-  for (DemandLane& lane : lanes_) {
-    YONDER_TRY(connected, connect_lane(fabric, address, 16));
+Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
+  auto route = std::make_unique<Route>(std::max(1u, options_.demand_lanes));
+  route->region = source.region;
+  for (DemandLane& lane : route->lanes) {
+    YONDER_TRY(connected, connect_lane(fabric, source, 16));
     lane.lane = std::move(connected);
   }
-  YONDER_TRY(connected, connect_lane(fabric, address, 64));
-  prefetch_lane_ = std::move(connected);
+  YONDER_TRY(connected, connect_lane(fabric, source, 64));
+  route->prefetch_lane = std::move(connected);
+  routes_.push_back(std::move(route));
   return {};
 }
 
 // The first read of a lane maps the source's memory and allocates what the endpoint needs:
 // not in the first touch, which is a signal handler.
-Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const std::string& address,
+Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const Source& source,
                                                     std::uint32_t depth) {
-  YONDER_TRY(lane, Lane::connect(fabric, address, depth));
+  YONDER_TRY(lane, Lane::connect(fabric, source.address, depth));
   std::array<std::byte, 64> ignored;
-  YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), region_.at(0), source_deadline()));
+  YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), source.region.at(0), source_deadline()));
   return lane;
+}
+
+bool Arrival::turn_away_from(std::size_t route) {
+  if (route + 1 >= routes_.size()) return false;
+  // Whoever finds it out first; the others come too late, and follow.
+  route_.compare_exchange_strong(route, route + 1, std::memory_order_acq_rel);
+  return true;
 }
 
 // ---------------------------------------------------------------- claims
@@ -172,17 +181,24 @@ fabric::LocalPiece Arrival::piece_of(Run run) const {
                                 landing_ ? landing_.local_key() : fabric::kUnregistered);
 }
 
-fabric::RemoteAddress Arrival::source_of(Run run) const { return region_.at(run.first * kPage); }
-
+// A source that does not answer may have used up the time: the next one has its own.
 Result<void> Arrival::fetch(Run run, Deadline deadline) {
-  Result<void> read;
-  {
-    const LaneLease lane(lanes_);
-    read = (*lane).read(piece_of(run), source_of(run), deadline);
+  for (;;) {
+    const std::size_t used = route();
+    Result<void> read;
+    {
+      Route& from = *routes_[used];
+      const LaneLease lane(from.lanes);
+      read = (*lane).read(piece_of(run), from.region.at(run.first * kPage),
+                          Deadline::earlier(deadline, route_deadline(used)));
+    }
+    if (read) return land(run);
+    if (!turn_away_from(used)) {
+      give_back(run);
+      return read;
+    }
+    deadline = source_deadline();
   }
-  if (read) return land(run);
-  give_back(run);
-  return read;
 }
 
 // The page has no data at the source: a page of zeros is allocated by looking at it.

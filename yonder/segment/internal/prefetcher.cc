@@ -31,27 +31,44 @@ class Arrival::Prefetcher {
   Result<bool> run(const std::stop_token& stop) {
     started_ = arrival_.clock_.now();
     while (!arrival_.is_complete() && !stop.stop_requested()) {
-      start_jobs(stop);
+      YONDER_TRY_VOID(or_next_route(start_jobs(stop)));
       if (under_way_ == 0) {
         // The rest is claimed by others, or was given back behind us.
         if (cursor_ >= arrival_.pages_) cursor_ = 0;
         std::this_thread::sleep_for(std::chrono::microseconds(200));
         continue;
       }
-      YONDER_TRY_VOID(end_jobs());
+      YONDER_TRY_VOID(or_next_route(end_jobs()));
     }
     while (under_way_ > 0) YONDER_TRY_VOID(end_jobs());
     return arrival_.is_complete();
   }
 
  private:
-  void start_jobs(const std::stop_token& stop) {
+  Route& used_route() { return *arrival_.routes_[route_]; }
+
+  // A source that does not answer: what was asked of it ends, and the next one is asked.
+  Result<void> or_next_route(const Result<void>& outcome) {
+    if (outcome || outcome.error() != ErrorCode::kSegmentLost) return outcome;
+    while (under_way_ > 0) (void)end_jobs();
+    if (!arrival_.turn_away_from(route_)) {
+      arrival_.lost_.store(true, std::memory_order_release);
+      return outcome;
+    }
+    route_ = arrival_.route();
+    cursor_ = 0;
+    return {};
+  }
+
+  Result<void> start_jobs(const std::stop_token& stop) {
     for (std::size_t i = 0; i < jobs_.size() && !stop.stop_requested(); ++i) {
       if (jobs_[i].count > 0) continue;
       const Run run = next_run();
-      if (run.count == 0) return;
-      if (!post(i, run)) return;
+      if (run.count == 0) return {};
+      YONDER_TRY(posted, post(i, run));
+      if (!posted) return {};
     }
+    return {};
   }
 
   Run next_run() {
@@ -64,17 +81,19 @@ class Arrival::Prefetcher {
     return {};
   }
 
-  bool post(std::size_t i, Run run) {
+  // False if the lane is full.
+  Result<bool> post(std::size_t i, Run run) {
     keep_rate(run.count * kPage);
     const fabric::LocalPiece piece = arrival_.piece_of(run);
     const fabric::WorkRequest request{.op = fabric::Op::kRead,
                                       .user_data = i,
                                       .local = {&piece, 1},
-                                      .remote = arrival_.source_of(run),
-                                      .deadline = arrival_.source_deadline()};
-    const Result<std::size_t> posted = arrival_.prefetch_lane_->endpoint().post({&request, 1});
+                                      .remote = used_route().region.at(run.first * kPage),
+                                      .deadline = arrival_.route_deadline(route_)};
+    const Result<std::size_t> posted = used_route().prefetch_lane->endpoint().post({&request, 1});
     if (!posted || *posted == 0) {
       arrival_.give_back(run);
+      if (!posted) return fail(ErrorCode::kSegmentLost, "prefetch a segment: its source is gone");
       return false;
     }
     jobs_[i] = run;
@@ -83,7 +102,7 @@ class Arrival::Prefetcher {
   }
 
   Result<void> end_jobs() {
-    fabric::CompletionQueue& queue = arrival_.prefetch_lane_->queue();
+    fabric::CompletionQueue& queue = used_route().prefetch_lane->queue();
     std::array<fabric::Completion, 16> done;
     std::size_t count = queue.poll(done);
     while (count == 0) {
@@ -104,7 +123,6 @@ class Arrival::Prefetcher {
     }
     if (worst == ErrorCode::kOk) return {};
     if (!is_loss(worst)) return fail(worst, "prefetch a segment");
-    arrival_.lost_.store(true, std::memory_order_release);
     return fail(ErrorCode::kSegmentLost, "prefetch a segment: its source does not answer");
   }
 
@@ -121,6 +139,7 @@ class Arrival::Prefetcher {
   Arrival& arrival_;
   const PrefetchOptions options_;
   std::vector<Run> jobs_;  // count 0: free
+  std::size_t route_ = 0;  // Of the jobs under way.
   std::size_t under_way_ = 0;
   std::size_t cursor_ = 0;
   std::uint64_t asked_ = 0;

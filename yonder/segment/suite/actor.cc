@@ -75,6 +75,9 @@ class Stage {
         return done(agent_->deallocate(segment));
       case What::kConnect:
         return done(agent_->connect(segment, ProcessId(packet.b), {.release_early = packet.c == 1}));
+      case What::kConnectKept:
+        return done(
+            agent_->connect(segment, ProcessId(packet.b), {.keep_until_complete = ProcessId(packet.c)}));
       case What::kCancel:
         return done(agent_->cancel(segment));
       case What::kTransfer:

@@ -28,6 +28,7 @@ enum class What : std::uint32_t {
   kAllocateSparse,   // the same, but only every 64th page has data
   kDeallocate,       // a: segment
   kConnect,          // a: segment, b: target, c: 1 for release_early
+  kConnectKept,      // a: segment, b: target, c: who keeps a copy
   kCancel,           // a: segment
   kTransfer,         // a: segment
   kTransferSlowly,   // as kTransfer, with a writer that stores until the last moment; → its last number
