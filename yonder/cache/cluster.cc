@@ -47,6 +47,7 @@ Result<void> Cluster::Core::open_directory() {
 }
 
 Result<void> Cluster::Core::start() {
+  store_.set_self(options_.server);
   YONDER_TRY(fabric, fabric::open(options_.agent));
   fabric_ = std::move(fabric);
   YONDER_TRY(arena, segment::Arena::reserve({}));

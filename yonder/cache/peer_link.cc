@@ -11,6 +11,10 @@ namespace yonder::cache {
 namespace {
 
 constexpr std::string_view kMark = "mn\r\n";
+// Of a get with many keys it comes behind the values of keys before the one that is not owned,
+// in place of END.
+constexpr std::string_view kNotOwnerLine = "SERVER_ERROR not owner\r\n";
+static_assert(kNotOwnerLine.starts_with(kNotOwner));
 
 // A command that may be carried out twice without anybody noticing.
 bool is_read(std::string_view command) { return command.starts_with("get") || command.starts_with("me "); }
@@ -25,7 +29,8 @@ Duration delay_after(std::uint32_t refusals) {
 
 }  // namespace
 
-PeerLink::PeerLink(Peers& peers, os::Socket socket) : peers_(peers), socket_(std::move(socket)) {
+PeerLink::PeerLink(Peers& peers, os::Socket socket, Instant greeted_by)
+    : peers_(peers), socket_(std::move(socket)), greeted_by_(greeted_by) {
   out_.append_line(kPeerGreeting);
   out_.append(kMark);
   queued_ = out_.size();
@@ -40,6 +45,7 @@ Result<void> PeerLink::start() {
 }
 
 std::optional<Instant> PeerLink::first_deadline() const {
+  if (!greeted_) return greeted_by_;
   if (questions_.empty()) return std::nullopt;
   return questions_.front().question.deadline.instant();
 }
@@ -49,7 +55,7 @@ void PeerLink::send(Question question) {
   out_.append(kMark);
   queued_ += question.command.size() + kMark.size();
   questions_.push_back({std::move(question), queued_});
-  flush();
+  if (greeted_) flush();  // Else it may not be connected yet; the event tells.
   if (!broken_) watch();
 }
 
@@ -92,7 +98,9 @@ void PeerLink::take_answers() {
     }
     Question question = std::move(questions_.front().question);
     questions_.pop_front();
-    if (reply.starts_with(kNotOwner)) {
+    if (question.many_keys && reply.ends_with(kNotOwnerLine)) {
+      peers_.answer_(question, {PeerReply::Kind::kSplit});
+    } else if (reply.starts_with(kNotOwner)) {
       const Duration delay = delay_after(++question.refusals);
       peers_.try_again(std::move(question), os::SteadyClock::read() + delay);
     } else {

@@ -162,6 +162,12 @@ void Store::SlotGuard::lock_patiently(sync::SpinLock& lock) {
 
 // ---------------------------------------------------------------- the seam
 
+void Store::set_self(std::string name) {
+  self_ = std::move(name);
+  // Who takes a slot's lock from now on sees it.
+  for (const std::unique_ptr<Slot>& slot : slots_) const SlotGuard guard(slot->lock);
+}
+
 bool Store::is_local(std::size_t index) const {
   const Slot& slot = *slots_[index];
   const SlotGuard guard(slot.lock);

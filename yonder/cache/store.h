@@ -61,6 +61,10 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   std::size_t partitions() const { return slots_.size(); }
+  // Where other servers and clients reach this one; empty outside a cluster. Set once, before
+  // clients can ask.
+  void set_self(std::string name);
+  const std::string& self() const { return self_; }
   std::size_t partition_of(const Key& key) const { return cache::partition_of(key.hash, slots_.size()); }
 
   // Runs visit(Partition&) under the lock of the key's partition, if it is local.
@@ -177,6 +181,7 @@ class Store {
   bool reclaim(std::size_t bytes, Seconds now);
 
   const StoreOptions options_;
+  std::string self_;
   MemoryBudget budget_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::atomic<std::size_t> next_victim_{0};
