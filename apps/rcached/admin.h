@@ -15,12 +15,12 @@
 //
 // It has no authentication: give it an address of the loopback.
 //
-// Concurrency: create() and the destructor by one thread. Lifetime: service and server
-// outlive it.
+// Concurrency, Lifetime: AdminEndpoint's; service, server and cluster outlive it.
 
 #include <memory>
 #include <string>
 
+#include "apps/common/admin_endpoint.h"
 #include "yonder/base/result.h"
 #include "yonder/cache/cluster.h"
 #include "yonder/cache/server.h"
@@ -28,23 +28,9 @@
 
 namespace yonder::apps {
 
-class CacheAdmin {
- public:
-  // Errors: kAddressInvalid (not host:port), kAlreadyExists (the port is taken).
-  // `cluster` may be null; it outlives this, as the others do.
-  static Result<std::unique_ptr<CacheAdmin>> create(const std::string& place, cache::Service& service,
-                                                    cache::Server& server, cache::Cluster* cluster);
-  ~CacheAdmin();
-  CacheAdmin(const CacheAdmin&) = delete;
-  CacheAdmin& operator=(const CacheAdmin&) = delete;
-
-  std::string address() const;
-  void begin_stop();
-
- private:
-  struct State;
-  explicit CacheAdmin(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
+// Listens on `place` (host:port; port 0: one that is free) and serves. `cluster` may be
+// null. Errors: those of AdminEndpoint::listen.
+Result<std::unique_ptr<AdminEndpoint>> open_cache_admin(const std::string& place, cache::Service& service,
+                                                        cache::Server& server, cache::Cluster* cluster);
 
 }  // namespace yonder::apps

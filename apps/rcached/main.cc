@@ -17,6 +17,7 @@
 #include <fstream>
 #include <memory>
 
+#include "apps/common/signals.h"
 #include "apps/rcached/admin.h"
 #include "apps/rcached/settings.h"
 #include "yonder/base/log.h"
@@ -28,7 +29,8 @@ namespace {
 
 using yonder::Deadline;
 using yonder::Result;
-using yonder::apps::CacheAdmin;
+using yonder::apps::AdminEndpoint;
+using yonder::apps::BlockedSignals;
 using yonder::apps::CacheSettings;
 
 constexpr yonder::Duration kStopTimeout = std::chrono::seconds(10);
@@ -41,22 +43,6 @@ int fail(const yonder::Error& error) {
 int fail(std::string_view what) {
   fmt::print(stderr, "rcached: {}\n", what);
   return 1;
-}
-
-// Blocked before any thread exists, so that only wait_for_signal() takes them.
-sigset_t block_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
-int wait_for_signal(const sigset_t& signals) {
-  int signal = 0;
-  while (::sigwait(&signals, &signal) != 0) {
-  }
-  return signal;
 }
 
 // The empty string if all went well.
@@ -109,12 +95,12 @@ Result<std::unique_ptr<yonder::cache::Cluster>> join_cluster(const CacheSettings
 }
 
 int run(yonder::cache::Service& service, yonder::cache::Server& server, const CacheSettings& settings,
-        const sigset_t& signals) {
+        const BlockedSignals& signals) {
   const auto cluster = join_cluster(settings, service.store(), server);
   if (!cluster) return fail(cluster.error());
-  std::unique_ptr<CacheAdmin> admin;
+  std::unique_ptr<AdminEndpoint> admin;
   if (!settings.admin.empty()) {
-    auto made = CacheAdmin::create(settings.admin, service, server, cluster->get());
+    auto made = yonder::apps::open_cache_admin(settings.admin, service, server, cluster->get());
     if (!made) return fail(made.error());
     admin = *std::move(made);
     fmt::print("admin {}\n", admin->address());
@@ -122,7 +108,7 @@ int run(yonder::cache::Service& service, yonder::cache::Server& server, const Ca
   for (const std::string& address : server.addresses()) fmt::print("listen {}\n", address);
   fmt::print("ready\n");
   std::fflush(stdout);
-  for (int signal = wait_for_signal(signals); signal == SIGHUP; signal = wait_for_signal(signals)) {
+  for (int signal = signals.wait(); signal == SIGHUP; signal = signals.wait()) {
     if (!service.hooks().refresh_certificates) continue;
     const Result<void> refreshed = service.hooks().refresh_certificates();
     if (!refreshed) yonder::log_error("rcached", "certificates not read again", {{"why", refreshed.error()}});
@@ -134,7 +120,7 @@ int run(yonder::cache::Service& service, yonder::cache::Server& server, const Ca
   return 0;
 }
 
-int serve(const CacheSettings& settings, const sigset_t& signals) {
+int serve(const CacheSettings& settings, const BlockedSignals& signals) {
   auto store = yonder::cache::Store::create(settings.store);
   if (!store) return fail(store.error());
   yonder::cache::Service service(**store, settings.service);
@@ -178,7 +164,7 @@ int main(int argc, char** argv) {
   }
   const CacheSettings& settings = parsed->settings;
   if (const std::string wrong = prepare_process(settings); !wrong.empty()) return fail(wrong);
-  const sigset_t signals = block_signals();
+  const BlockedSignals signals({SIGTERM, SIGINT, SIGHUP, SIGUSR1});
   const yonder::LogLevel level =
       settings.service.verbosity > 0 ? yonder::LogLevel::kDebug : yonder::LogLevel::kWarn;
   auto logger = yonder::Logger::create({.level = level});

@@ -52,11 +52,13 @@ and of its own:
       --cluster=ADDRESS     begin a cluster; others join it there, as tcp://10.0.0.1:7500
       --join=ADDRESS        join the cluster that was begun there
       --advertise=HOST:PORT where other servers reach this one (the first of -l)
+      --keep-until-complete a third server keeps a copy of a partition until it has arrived: a
+                            server that dies then takes nothing with it
       --balance             move partitions by themselves when servers are unequally busy (with --cluster)
       --agent=ADDRESS       where partitions are handed over (tcp://127.0.0.1:0; shm: on one host)
 )";
 
-enum LongOnly : int { kPartitions = 1000, kAdmin, kCluster, kJoin, kAdvertise, kAgent, kBalance };
+enum LongOnly : int { kPartitions = 1000, kAdmin, kCluster, kJoin, kAdvertise, kAgent, kBalance, kKeep };
 
 constexpr std::array kLongOptions = {
     option{"port", required_argument, nullptr, 'p'},
@@ -101,6 +103,7 @@ constexpr std::array kLongOptions = {
     option{"advertise", required_argument, nullptr, kAdvertise},
     option{"agent", required_argument, nullptr, kAgent},
     option{"balance", no_argument, nullptr, kBalance},
+    option{"keep-until-complete", no_argument, nullptr, kKeep},
     option{nullptr, 0, nullptr, 0},
 };
 constexpr const char* kShortOptions = "p:U:s:a:Al:dru:m:Mc:kvhVP:f:n:Lt:R:Cb:B:I:SFXWY:e:Zo:N:D:";
@@ -210,6 +213,9 @@ std::string Flags::take(int letter, const std::string& value) {
       return {};
     case kBalance:
       settings_.cluster.balance = true;
+      return {};
+    case kKeep:
+      settings_.cluster.keep_until_complete = true;
       return {};
     case kAgent:
       settings_.cluster.agent = value;

@@ -136,6 +136,7 @@ int main(int argc, char** argv) {
                                         {"--pause-us", "pause_us"},
                                         {"--keys", "keys"},
                                         {"--connections", "connections"},
+                                        {"--experiment", "experiment"},
                                         {"--rounds", "rounds"},
                                         {"--workload", "workload"},
                                         {"--local", "local"}}) {

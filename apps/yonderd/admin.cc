@@ -1,52 +1,14 @@
 #include "apps/yonderd/admin.h"
 
-#include <fmt/format.h>
 #include <httplib.h>
 
-#include <atomic>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <thread>
-#include <utility>
-
-#include "yonder/base/log.h"
-#include "yonder/telemetry/prometheus.h"
 
 namespace yonder::apps {
 
 using Json = nlohmann::json;
 
-struct Admin::State {
-  State(node::Server& served, telemetry::Registry& metrics) : node(served), registry(metrics) {}
-
-  node::Server& node;
-  telemetry::Registry& registry;
-  std::atomic<bool> stopping{false};
-  std::string host;
-  int port = 0;
-  httplib::Server http;
-  std::thread thread;
-};
-
 namespace {
-
-struct Place {
-  std::string host;
-  int port = 0;
-};
-
-Result<Place> parse_place(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  Place place;
-  if (colon == std::string::npos || colon == 0) return fail(ErrorCode::kAddressInvalid, "admin endpoint");
-  place.host = text.substr(0, colon);
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, place.port);
-  if (error != std::errc() || stop != end || place.port < 0 || place.port > 65535) {
-    return fail(ErrorCode::kAddressInvalid, "port of the admin endpoint");
-  }
-  return place;
-}
 
 Json blocks_of(node::Server& node) {
   const node::NodeStats stats = node.stats();
@@ -128,64 +90,26 @@ Json compaction_of(node::Server& node) {
           {"would_free", due}};
 }
 
-void answer(httplib::Response& response, const Json& json) {
-  response.set_content(json.dump() + "\n", "application/json");
-}
-
 }  // namespace
 
-Admin::Admin(std::unique_ptr<State> state) : state_(std::move(state)) {}
-
-Result<std::unique_ptr<Admin>> Admin::create(const std::string& place, node::Server& node,
-                                             telemetry::Registry& registry) {
-  YONDER_TRY(where, parse_place(place));
-  auto state = std::make_unique<State>(node, registry);
-  State& s = *state;
-  s.host = where.host;
-  httplib::Server& http = s.http;
-  // A monitor or two at a time; a slow one must not keep a thread for long.
-  http.new_task_queue = [] { return new httplib::ThreadPool(2); };
-  http.set_read_timeout(std::chrono::seconds(5));
-  http.set_write_timeout(std::chrono::seconds(5));
-  http.set_payload_max_length(64 * 1024);
-  http.Get("/metrics", [&s](const httplib::Request&, httplib::Response& response) {
-    response.set_content(telemetry::to_prometheus(s.registry.snapshot()),
-                         std::string(telemetry::kPrometheusContentType));
+Result<std::unique_ptr<AdminEndpoint>> open_node_admin(const std::string& place, node::Server& node,
+                                                       telemetry::Registry& registry) {
+  auto endpoint = std::make_unique<AdminEndpoint>([&registry] { return registry.snapshot(); });
+  httplib::Server& http = endpoint->http();
+  const auto show = [&](const char* path, Json (*describe)(node::Server&)) {
+    http.Get(path, [&node, describe](const httplib::Request&, httplib::Response& response) {
+      answer_json(response, describe(node));
+    });
+  };
+  show("/api/v1/blocks", blocks_of);
+  show("/api/v1/classes", classes_of);
+  show("/api/v1/extents", extents_of);
+  show("/api/v1/compaction", compaction_of);
+  http.Post("/api/v1/compaction", [&node](const httplib::Request&, httplib::Response& response) {
+    answer_json(response, Json{{"bytes_freed", node.compact()}});
   });
-  http.Get("/health", [&s](const httplib::Request&, httplib::Response& response) {
-    const bool stopping = s.stopping.load(std::memory_order_relaxed);
-    response.status = stopping ? 503 : 200;
-    answer(response, {{"status", stopping ? "stopping" : "serving"}});
-  });
-  http.Get("/api/v1/blocks", [&s](const httplib::Request&, httplib::Response& response) {
-    answer(response, blocks_of(s.node));
-  });
-  http.Get("/api/v1/classes", [&s](const httplib::Request&, httplib::Response& response) {
-    answer(response, classes_of(s.node));
-  });
-  http.Get("/api/v1/extents", [&s](const httplib::Request&, httplib::Response& response) {
-    answer(response, extents_of(s.node));
-  });
-  http.Get("/api/v1/compaction", [&s](const httplib::Request&, httplib::Response& response) {
-    answer(response, compaction_of(s.node));
-  });
-  http.Post("/api/v1/compaction", [&s](const httplib::Request&, httplib::Response& response) {
-    answer(response, {{"bytes_freed", s.node.compact()}});
-  });
-  s.port = where.port == 0 ? http.bind_to_any_port(where.host) : where.port;
-  const bool bound = where.port == 0 ? s.port > 0 : http.bind_to_port(where.host, where.port);
-  if (!bound) return fail(ErrorCode::kAlreadyExists, "listen for the admin endpoint", where.port);
-  s.thread = std::thread([&s] { s.http.listen_after_bind(); });
-  return std::unique_ptr<Admin>(new Admin(std::move(state)));
+  YONDER_TRY_VOID(endpoint->listen(place));
+  return endpoint;
 }
-
-Admin::~Admin() {
-  state_->http.stop();
-  state_->thread.join();
-}
-
-std::string Admin::address() const { return fmt::format("http://{}:{}", state_->host, state_->port); }
-
-void Admin::begin_stop() { state_->stopping.store(true, std::memory_order_relaxed); }
 
 }  // namespace yonder::apps

@@ -11,37 +11,21 @@
 // It has no authentication: it listens on the loopback unless the configuration
 // says otherwise.
 //
-// Concurrency: create() and the destructor by one thread; handlers run on threads of
-// its own. Lifetime: node and registry outlive it.
+// Concurrency, Lifetime: AdminEndpoint's; node and registry outlive it.
 
 #include <memory>
 #include <string>
 
+#include "apps/common/admin_endpoint.h"
 #include "yonder/base/result.h"
 #include "yonder/node/server.h"
 #include "yonder/telemetry/counters.h"
 
 namespace yonder::apps {
 
-class Admin {
- public:
-  // Listens on `place` (host:port; port 0: one that is free) and serves.
-  // kAddressInvalid; kAlreadyExists if the port is taken.
-  static Result<std::unique_ptr<Admin>> create(const std::string& place, node::Server& node,
-                                               telemetry::Registry& registry);
-  ~Admin();
-  Admin(const Admin&) = delete;
-  Admin& operator=(const Admin&) = delete;
-
-  // "http://127.0.0.1:7480"
-  std::string address() const;
-  // From now on /health says that the node is stopping.
-  void begin_stop();
-
- private:
-  struct State;
-  explicit Admin(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
+// Listens on `place` (host:port; port 0: one that is free) and serves.
+// Errors: those of AdminEndpoint::listen.
+Result<std::unique_ptr<AdminEndpoint>> open_node_admin(const std::string& place, node::Server& node,
+                                                       telemetry::Registry& registry);
 
 }  // namespace yonder::apps

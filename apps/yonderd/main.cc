@@ -10,13 +10,13 @@
 // With --keeper somebody else holds its memory too, and a daemon that is started after
 // it goes on with its objects: however this one ended.
 #include <fmt/format.h>
-#include <signal.h>
 #include <systemd/sd-daemon.h>
 
 #include <cstdio>
 #include <memory>
 #include <vector>
 
+#include "apps/common/signals.h"
 #include "apps/yonderd/admin.h"
 #include "apps/yonderd/settings.h"
 #include "apps/yonderd/systemd_keeper.h"
@@ -31,7 +31,8 @@ namespace {
 
 using yonder::Deadline;
 using yonder::Result;
-using yonder::apps::Admin;
+using yonder::apps::AdminEndpoint;
+using yonder::apps::BlockedSignals;
 using yonder::apps::DaemonSettings;
 using yonder::apps::load_settings;
 
@@ -40,22 +41,6 @@ constexpr yonder::Duration kStopTimeout = std::chrono::seconds(10);
 int fail(const yonder::Error& error) {
   fmt::print(stderr, "yonderd: {}\n         {}\n", error.to_string(), yonder::error_remedy(error.code()));
   return 1;
-}
-
-// Blocked before any thread exists, so that only wait_for_signal() takes them.
-sigset_t block_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
-}
-
-int wait_for_signal(const sigset_t& signals) {
-  int signal = 0;
-  while (::sigwait(&signals, &signal) != 0) {
-  }
-  return signal;
 }
 
 void reload(const yonder::ConfigSources& sources, yonder::Logger& logger, yonder::node::Server& node) {
@@ -92,7 +77,7 @@ void log_adoption(const yonder::node::AdoptionReport& report) {
 }
 
 int serve(const DaemonSettings& settings, const yonder::ConfigSources& sources, yonder::Logger& logger,
-          const sigset_t& signals) {
+          const BlockedSignals& signals) {
   yonder::telemetry::Registry registry;
   std::vector<std::unique_ptr<yonder::fabric::Fabric>> fabrics;
   yonder::node::NodeOptions options = settings.node;
@@ -109,9 +94,9 @@ int serve(const DaemonSettings& settings, const yonder::ConfigSources& sources, 
   auto node = yonder::node::Server::create(options);
   if (!node) return fail(node.error());
   if ((*node)->heap().adoption()) log_adoption(*(*node)->heap().adoption());
-  std::unique_ptr<Admin> admin;
+  std::unique_ptr<AdminEndpoint> admin;
   if (!settings.admin.empty()) {
-    auto made = Admin::create(settings.admin, **node, registry);
+    auto made = yonder::apps::open_node_admin(settings.admin, **node, registry);
     if (!made) return fail(made.error());
     admin = *std::move(made);
     fmt::print("admin {}\n", admin->address());
@@ -122,7 +107,7 @@ int serve(const DaemonSettings& settings, const yonder::ConfigSources& sources, 
   yonder::log_info("yonderd", "serving", {{"memory_bytes", settings.node.heap.limit.count()}});
   ::sd_notify(0, "READY=1");
 
-  for (int signal = wait_for_signal(signals); signal == SIGHUP; signal = wait_for_signal(signals)) {
+  for (int signal = signals.wait(); signal == SIGHUP; signal = signals.wait()) {
     reload(sources, logger, **node);
   }
   ::sd_notify(0, "STOPPING=1");
@@ -149,7 +134,7 @@ int main(int argc, char** argv) {
     fmt::print("{}", loaded->answer);
     return 0;
   }
-  const sigset_t signals = block_signals();
+  const BlockedSignals signals({SIGTERM, SIGINT, SIGHUP});
   auto logger = yonder::Logger::create(loaded->settings.log);
   if (!logger) return fail(logger.error());
   yonder::set_process_logger(logger->get());

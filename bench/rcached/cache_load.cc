@@ -17,16 +17,6 @@
 namespace yonder::bench {
 namespace {
 
-constexpr Duration kPatience = std::chrono::seconds(30);
-
-Deadline patience() { return Deadline::at(os::SteadyClock::read() + kPatience); }
-
-Result<os::Socket> dial(const os::SocketAddress& server) {
-  YONDER_TRY(socket, os::Socket::connect(server, {}, patience()));
-  if (!server.is_unix()) YONDER_TRY_VOID(socket.set_no_delay(true));
-  return socket;
-}
-
 // One connection with the command that is under way on it.
 class Client {
  public:
@@ -38,7 +28,7 @@ class Client {
     is_get_ = is_get;
     held_ = 0;
     sent_at_ = os::SteadyClock::read();
-    return socket_.send_all(std::as_bytes(std::span(command)), patience());
+    return socket_.send_all(std::as_bytes(std::span(command)), cache_patience());
   }
   // True once the reply is whole.
   Result<bool> receive() {
@@ -94,14 +84,14 @@ Result<void> Generator::run(const os::SocketAddress& server, unsigned connection
   YONDER_TRY(epoll, os::Epoll::create());
   std::vector<std::unique_ptr<Client>> clients;
   for (unsigned i = 0; i < connections; ++i) {
-    YONDER_TRY(socket, dial(server));
+    YONDER_TRY(socket, dial_cache(server));
     clients.push_back(std::make_unique<Client>(std::move(socket)));
     YONDER_TRY_VOID(epoll.add(clients.back()->socket().fd(), os::kEpollReadable, i));
   }
   for (const auto& client : clients) YONDER_TRY_VOID(send_next(*client));
   std::array<os::EpollEvent, 64> events;
   for (Instant now = os::SteadyClock::read(); now < end; now = os::SteadyClock::read()) {
-    YONDER_TRY(ready, epoll.wait(events, patience()));
+    YONDER_TRY(ready, epoll.wait(events, cache_patience()));
     for (const os::EpollEvent& event : ready) {
       Client& client = *clients[event.token];
       YONDER_TRY(whole, client.receive());
@@ -118,12 +108,20 @@ Result<void> Generator::run(const os::SocketAddress& server, unsigned connection
 
 }  // namespace
 
+Deadline cache_patience() { return Deadline::at(os::SteadyClock::read() + std::chrono::seconds(30)); }
+
+Result<os::Socket> dial_cache(const os::SocketAddress& server) {
+  YONDER_TRY(socket, os::Socket::connect(server, {}, cache_patience()));
+  if (!server.is_unix()) YONDER_TRY_VOID(socket.set_no_delay(true));
+  return socket;
+}
+
 std::string cache_key(std::uint64_t number) { return fmt::format("user{:012}", number); }
 
 Result<void> fill_cache(const os::SocketAddress& server, const CacheLoad& load) {
   // Batches without replies, and one command with a reply behind each, so that they cannot pile up.
   constexpr std::uint64_t kBatch = 500;
-  YONDER_TRY(socket, dial(server));
+  YONDER_TRY(socket, dial_cache(server));
   const std::string value(load.value_bytes, 'v');
   std::string batch;
   for (std::uint64_t key = 0; key < load.keys;) {
@@ -132,9 +130,9 @@ Result<void> fill_cache(const os::SocketAddress& server, const CacheLoad& load) 
       batch += fmt::format("set {} 0 0 {} noreply\r\n{}\r\n", cache_key(key), value.size(), value);
     }
     batch += "mn\r\n";
-    YONDER_TRY_VOID(socket.send_all(std::as_bytes(std::span(batch)), patience()));
+    YONDER_TRY_VOID(socket.send_all(std::as_bytes(std::span(batch)), cache_patience()));
     std::array<std::byte, 4> reply;
-    YONDER_TRY_VOID(socket.receive_all(reply, patience()));
+    YONDER_TRY_VOID(socket.receive_all(reply, cache_patience()));
     if (reply[0] != std::byte{'M'}) return fail(ErrorCode::kMalformedFrame, "reply of a cache");
   }
   return {};

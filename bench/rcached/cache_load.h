@@ -13,6 +13,7 @@
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
 #include "yonder/os/address.h"
+#include "yonder/os/socket.h"
 
 namespace yonder::bench {
 
@@ -32,6 +33,10 @@ struct CacheLoadResult {
   std::uint64_t misses = 0;
   Histogram latency_ns;
 };
+
+// A deadline that only a server that does not answer reaches.
+Deadline cache_patience();
+Result<os::Socket> dial_cache(const os::SocketAddress& server);
 
 // 16 bytes.
 std::string cache_key(std::uint64_t number);

@@ -11,19 +11,15 @@
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::bench {
-namespace {
 
-// A port that was free a moment ago: memcached does not tell which one it took.
-Result<os::SocketAddress> free_port() {
+Result<os::SocketAddress> free_cache_port() {
   YONDER_TRY(addresses, os::SocketAddress::resolve("127.0.0.1:0", {.for_listening = true}));
   YONDER_TRY(socket, os::Socket::listen(addresses.front(), {}));
   return socket.local_address();
 }
 
-}  // namespace
-
 Result<CacheProcess> CacheProcess::start(const CacheProcessOptions& options) {
-  YONDER_TRY(address, free_port());
+  YONDER_TRY(address, free_cache_port());
   YONDER_TRY(quiet, os::Fd::open("/dev/null", O_WRONLY));
   std::vector<std::string> argv = {options.program,
                                    "-l",
@@ -38,6 +34,7 @@ Result<CacheProcess> CacheProcess::start(const CacheProcessOptions& options) {
                                    "0"};
   // memcached refuses to be root by accident.
   if (::geteuid() == 0) argv.insert(argv.end(), {"-u", "root"});
+  argv.insert(argv.end(), options.further.begin(), options.further.end());
   YONDER_TRY(child, os::Child::spawn({.argv = argv, .stdout_fd = quiet.get()}));
   const Instant give_up = os::SteadyClock::read() + std::chrono::seconds(10);
   for (;;) {

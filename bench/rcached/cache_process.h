@@ -4,6 +4,7 @@
 // Concurrency: one thread. Lifetime: the process ends with this.
 
 #include <string>
+#include <vector>
 
 #include "yonder/base/result.h"
 #include "yonder/os/address.h"
@@ -15,7 +16,11 @@ struct CacheProcessOptions {
   std::string program;
   std::size_t memory_mib = 1024;
   unsigned threads = 4;
+  std::vector<std::string> further = {};  // Arguments.
 };
+
+// A port of the loopback that was free a moment ago: memcached does not tell which one it took.
+Result<os::SocketAddress> free_cache_port();
 
 class CacheProcess {
  public:

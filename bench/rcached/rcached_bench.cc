@@ -1,11 +1,12 @@
 #include "bench/rcached/rcached_bench.h"
 
-#include <charconv>
 #include <filesystem>
 #include <vector>
 
+#include "bench/rcached/bench_parameters.h"
 #include "bench/rcached/cache_load.h"
 #include "bench/rcached/cache_process.h"
+#include "bench/rcached/rebalance_experiment.h"
 
 namespace yonder::bench {
 namespace {
@@ -17,14 +18,6 @@ struct Contender {
   std::vector<double> p50_us = {};
   std::vector<double> p99_us = {};
 };
-
-std::uint64_t parameter(const Options& options, const std::string& name, std::uint64_t fallback) {
-  const auto found = options.parameters.find(name);
-  if (found == options.parameters.end()) return fallback;
-  std::uint64_t value = fallback;
-  std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
-  return value;
-}
 
 Result<Contender> start(const std::string& program, const CacheLoad& load) {
   // Everything fits, with room for memcached's size classes: nobody evicts.
@@ -50,9 +43,8 @@ Result<void> measure(Contender& contender, const CacheLoad& load) {
 }
 
 std::string rcached_of(const Options& options) {
-  const auto given = options.parameters.find("rcached");
-  if (given != options.parameters.end()) return given->second;
-  return (std::filesystem::path(options.program).parent_path() / "rcached").string();
+  const std::filesystem::path beside = std::filesystem::path(options.program).parent_path() / "rcached";
+  return text_parameter(options, "rcached", beside.string());
 }
 
 std::vector<double> ratios(const std::vector<double>& ours, const std::vector<double>& theirs) {
@@ -68,15 +60,13 @@ void show(Report& report, const std::string& name, const Contender& contender) {
   report.result(name + "_bytes_per_item", contender.overhead_bytes);
 }
 
-}  // namespace
-
-Result<void> run_rcached_bench(const Options& options, Report& report) {
-  CacheLoad load{.keys = parameter(options, "keys", options.quick ? 200'000 : 2'000'000),
-                 .connections = static_cast<unsigned>(parameter(options, "connections", 32)),
+Result<void> compare_with_memcached(const Options& options, Report& report) {
+  CacheLoad load{.keys = number_parameter(options, "keys", options.quick ? 200'000 : 2'000'000),
+                 .connections = static_cast<unsigned>(number_parameter(options, "connections", 32)),
                  .duration = std::chrono::milliseconds(options.quick ? 150 : 500),
                  .seed = options.seed};
   // Many short rounds: what else the machine does then hits both alike.
-  const std::uint64_t rounds = parameter(options, "rounds", options.quick ? 15 : 41);
+  const std::uint64_t rounds = number_parameter(options, "rounds", options.quick ? 15 : 41);
   YONDER_TRY(theirs, start("memcached", load));
   YONDER_TRY(ours, start(rcached_of(options), load));
   for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -95,6 +85,18 @@ Result<void> run_rcached_bench(const Options& options, Report& report) {
   report.ratio("tput_vs_memcached", ratios(ours.operations_per_s, theirs.operations_per_s));
   report.ratio("p99_vs_memcached", ratios(ours.p99_us, theirs.p99_us));
   report.ratio("bytes_per_item_vs_memcached", ours.overhead_bytes / theirs.overhead_bytes, 0);
+  return {};
+}
+
+}  // namespace
+
+Result<void> run_rcached_bench(const Options& options, Report& report) {
+  const std::string experiment = text_parameter(options, "experiment", "all");
+  if (experiment != "all" && experiment != "memcached" && experiment != "rebalance")
+    return fail(ErrorCode::kInvalidArgument, "--experiment is memcached, rebalance or all");
+  if (experiment != "rebalance") YONDER_TRY_VOID(compare_with_memcached(options, report));
+  if (experiment != "memcached")
+    YONDER_TRY_VOID(run_rebalance_experiment(rcached_of(options), options, report));
   return {};
 }
 

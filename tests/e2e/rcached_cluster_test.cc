@@ -40,9 +40,9 @@ class ClusterTest : public ::testing::TestWithParam<std::string> {
       Member member;
       member.server = std::make_unique<CacheServer>(
           RCACHED, free_port(),
-          std::vector<std::string>{"--partitions=" + std::to_string(kPartitions),
-                                   (i == 0 ? "--cluster=" : "--join=") + directory, "--agent=" + agent,
-                                   "--admin=127.0.0.1:" + std::to_string(admin)});
+          with_further({"--partitions=" + std::to_string(partitions_),
+                        (i == 0 ? "--cluster=" : "--join=") + directory, "--agent=" + agent,
+                        "--admin=127.0.0.1:" + std::to_string(admin)}));
       member.admin = std::make_unique<httplib::Client>("127.0.0.1", admin);
       member.admin->set_read_timeout(std::chrono::seconds(30));
       member.admin_place = "127.0.0.1:" + std::to_string(admin);
@@ -84,7 +84,14 @@ class ClusterTest : public ::testing::TestWithParam<std::string> {
     return 0;
   }
 
+  std::vector<std::string> with_further(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), further_.begin(), further_.end());
+    return arguments;
+  }
+
   std::vector<Member> members_;
+  int partitions_ = kPartitions;
+  std::vector<std::string> further_;  // arguments of every server
 };
 
 // Sets and gets keys of its own: every get must give what was set last.
@@ -213,6 +220,46 @@ TEST_P(ClusterTest, GivesThePartitionsOfAKilledServerNewLifeAndNothingStale) {
   }
   EXPECT_GT(hits, 20);   // What the living server has.
   EXPECT_LT(hits, 180);  // And nothing of what was the dead one's.
+}
+
+TEST_P(ClusterTest, LosesNothingWithAServerThatIsKilledWhileItsPartitionLeaves) {
+  partitions_ = 1;
+  further_ = {"--keep-until-complete", "-m", "256"};
+  start(3);
+  constexpr int kValues = 200;
+  const auto value_of = [](int i) {
+    return std::string(std::size_t{256} << 10, static_cast<char>('a' + i % 26));
+  };
+  RawClient client = members_[0].server->connect();
+  for (int i = 0; i < kValues; ++i) {
+    const std::string value = value_of(i);
+    ASSERT_EQ(client.ask("set k" + std::to_string(i) + " 0 0 " + std::to_string(value.size()) + "\r\n" +
+                         value + "\r\n"),
+              "STORED\r\n");
+  }
+  const auto has_all = [&](std::size_t server) {
+    const auto answer = members_[server].admin->Get("/api/v1/partitions");
+    return answer && answer->body.find("\"moving\":[]") != std::string::npos;
+  };
+  ASSERT_EQ(migrate(0, 0, 1), 200);
+  ASSERT_TRUE(eventually([&] { return owner_of(0) == 1 && has_all(1); }));
+  // Killed the moment its partition is the third server's, when most of it has not arrived.
+  RawClient third = members_[2].server->connect();
+  ASSERT_EQ(members_[0].admin->Post("/api/v1/migrate?partition=0&wait=0&to=" + members_[2].place)->status,
+            200);
+  ASSERT_TRUE(eventually([&] {
+    return third.ask("stats partitions\r\n", "END\r\n").find("0:owner local") != std::string::npos;
+  }));
+  ASSERT_TRUE(members_[1].server->child().kill(SIGKILL));
+  for (int i = 0; i < kValues; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    const std::string value = value_of(i);
+    const std::string expected =
+        "VALUE " + key + " 0 " + std::to_string(value.size()) + "\r\n" + value + "\r\nEND\r\n";
+    const std::string reply = client.ask("get " + key + "\r\n", "END\r\n");
+    ASSERT_TRUE(reply == expected) << key << ": " << reply.substr(0, 80);
+  }
+  EXPECT_TRUE(eventually([&] { return has_all(2); }));
 }
 
 TEST_P(ClusterTest, ListsJobsPausesCancelsAndRollsBack) {

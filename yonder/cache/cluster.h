@@ -13,13 +13,13 @@
 //
 //   migration of a local partition   on the source                  on the target
 //   connect                          serves                         makes room
-//   detach                           forwards to the target         "not owner": asked again
-//   transfer                         forwards                       attached: serves
+//   transfer: all are awake          detached: forwards             "not owner": asked again
+//             fence, commit          forwards                       attached: serves
 //   connect or transfer refused      attached again: serves         –
 //
 // A target whose source dies before all pages have arrived drops the partition (the
 // touch of a lost page ends in Store's recovery, not in the process's end) and makes an
-// empty one.
+// empty one; with keep_until_complete it goes on with a copy.
 //
 // Concurrency: migrate() and the rest from any thread; one migration of a partition at a
 // time. Lifetime: the store outlives it, and must not be used when it is destroyed.
@@ -49,6 +49,10 @@ struct ClusterOptions {
   // How often the map is looked at.
   Duration refresh = std::chrono::milliseconds(50);
   Duration timeout = std::chrono::seconds(5);
+  // Whether a third server, if there is one, keeps a copy of a partition that leaves until all
+  // of it has arrived (segment::ConnectOptions): then a source that dies takes nothing with
+  // it. The partition pauses for as long as the copy takes, about a millisecond per 2 MiB.
+  bool keep_until_complete = false;
   // The first server's say: who is not heard of for so long is dead, and its partitions
   // are made anew, empty.
   Duration lease = std::chrono::seconds(3);

@@ -100,21 +100,26 @@ void Connection::kill() {
   worker_.bury(*this);
 }
 
-void Connection::forward(Conversation&, std::size_t partition, std::string_view command) {
-  worker_.peers().ask({.connection = id_, .partition = partition, .command = std::string(command)});
+void Connection::forward(Conversation&, const Request& request) {
+  worker_.peers().ask({.connection = id_,
+                       .partition = request.partition,
+                       .command = std::string(request.command),
+                       .part = request.part,
+                       .many_keys = request.many_keys});
 }
 
 void Connection::answer(const Question& question, const PeerReply& reply) {
   if (dead_) return;
   switch (reply.kind) {
     case PeerReply::Kind::kText:
-      conversation_.resume(reply.text);
+      conversation_.resume(question.part, reply.text);
       break;
     case PeerReply::Kind::kFailed:
-      conversation_.resume(std::nullopt);
+      conversation_.resume(question.part, std::nullopt);
       break;
     case PeerReply::Kind::kLocal:
-      conversation_.resume_here(question.command);
+    case PeerReply::Kind::kSplit:  // Those that are here are here, the others are asked for.
+      conversation_.resume_here(question.part, question.command);
       break;
   }
   pump({});

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "yonder/base/check.h"
+#include "yonder/cache/internal/key_gather.h"
 #include "yonder/cache/numbers.h"
 
 namespace yonder::cache {
@@ -24,6 +25,8 @@ Conversation::Conversation(Service& service, ThreadCounters& counters, Forwarder
       forwarder_(forwarder),
       executor_(service, counters, out_),
       authenticated_(service.auth() == nullptr) {}
+
+Conversation::~Conversation() = default;
 
 bool Conversation::blocked() const {
   return state_ == State::kWaiting || state_ == State::kClosed || out_.size() >= kMaxOutput;

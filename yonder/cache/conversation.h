@@ -11,12 +11,12 @@
 //   kSwallow    a value nobody wants                           the last byte
 //   kKeys       further keys of get, gets, gat, gats           the end of the line: END
 //   kDump       not looked at: metadump is being written       the last partition: END
-//   kWaiting    not looked at: another server was asked        resume()
+//   kWaiting    not looked at: other servers were asked        resume() of each
 //   kClosed     not looked at                                  never
 //
 // Bounds: a line without end is cut off at kMaxLine (kMaxKeysLine for many keys), and
 // while kMaxOutput bytes of replies wait nothing more is done, so that a client that does
-// not read costs no more than that and one reply.
+// not read costs no more than that and one reply (of other servers' keys: KeyGather::kMaxKeys).
 //
 // A key of another server's partition: the command is handed to the Forwarder, unless the
 // client is a server itself (it said kPeerGreeting first); then the answer is kNotOwner,
@@ -38,6 +38,7 @@
 namespace yonder::cache {
 
 class Conversation;
+class KeyGather;
 
 // What servers say to each other first; the answer is OK.
 inline constexpr std::string_view kPeerGreeting = "yonder_peer";
@@ -47,10 +48,15 @@ inline constexpr std::string_view kNotOwner = "SERVER_ERROR not owner";
 class Forwarder {
  public:
   virtual ~Forwarder() = default;
-  // Sends `command` (a whole one, with its value) to the owner of the partition and calls
-  // resume() of the conversation later, never from in here. The command is borrowed for
-  // the time of the call.
-  virtual void forward(Conversation& from, std::size_t partition, std::string_view command) = 0;
+  struct Request {
+    std::size_t partition = 0;
+    std::string_view command;  // A whole one, with its value. Borrowed for the time of the call.
+    std::size_t part = 0;      // Of several requests that are under way, which one this is.
+    bool many_keys = false;    // Whose partitions may have different owners by now.
+  };
+  // Sends the command to the owner of the partition and calls resume() of the conversation
+  // later, never from in here.
+  virtual void forward(Conversation& from, const Request& request) = 0;
 };
 
 class Conversation {
@@ -64,6 +70,7 @@ class Conversation {
 
   // A null forwarder: other servers' keys get kNotOwner.
   Conversation(Service& service, ThreadCounters& counters, Forwarder* forwarder);
+  ~Conversation();
 
   // Takes what it can off the front of `input`; how many bytes that was. It did not take
   // all: it needs more bytes behind them, or has to wait, or is closed.
@@ -80,11 +87,12 @@ class Conversation {
   bool idle() const { return state_ == State::kCommand && out_.empty(); }
   std::string_view state_name() const;
 
-  // The answer of another server: what it would have said to this client, or nothing if it
-  // could not be asked. Requires that it was asked.
-  void resume(std::optional<std::string_view> reply);
+  // The answer of another server to a request: what it would have said to this client, or
+  // nothing if it could not be asked. Requires that it was asked.
+  void resume(std::size_t part, std::optional<std::string_view> reply);
   // Instead: the key's partition has come here, and the command is carried out after all.
-  void resume_here(std::string_view command);
+  // Of many keys: those that are not here are asked for one by one.
+  void resume_here(std::size_t part, std::string_view command);
 
  private:
   enum class State : std::uint8_t { kCommand, kValue, kSwallow, kKeys, kDump, kWaiting, kClosed };
@@ -117,6 +125,14 @@ class Conversation {
   void skip(std::uint64_t bytes);
   void finish(Ran ran, std::string_view key, std::string_view command);
   void forward(std::string_view key, std::string_view command);
+  bool may_forward() const { return !peer_ && forwarder_ != nullptr; }
+  // Takes `key`, which is elsewhere, and keys behind it, and asks for those that are not here.
+  void gather(std::string_view key, std::string_view& keys);
+  void ask_for(std::size_t group);
+  // The VALUE block of a key that is here; nothing if it is elsewhere.
+  std::optional<std::string> fetch_here(std::string_view key);
+  void gather_here(std::size_t group);
+  void end_gather();
 
   Service& service_;
   ThreadCounters& counters_;
@@ -126,12 +142,13 @@ class Conversation {
   State state_ = State::kCommand;
   State after_waiting_ = State::kCommand;
   bool authenticated_;
-  bool peer_ = false;         // The client is a server.
-  bool long_line_ = false;    // The line that is being sent names many keys.
-  Fetch fetch_;               // kKeys
-  bool keys_failed_ = false;  // kKeys: an error took the place of END.
-  std::uint64_t left_ = 0;    // kSwallow, kValue: bytes still to come; kDump: partitions done.
-  std::string staged_;        // kValue: the command so far.
+  bool peer_ = false;                  // The client is a server.
+  bool long_line_ = false;             // The line that is being sent names many keys.
+  Fetch fetch_;                        // kKeys
+  bool keys_failed_ = false;           // kKeys: an error took the place of END.
+  std::unique_ptr<KeyGather> gather_;  // kWaiting, for keys of get, gets, gat, gats.
+  std::uint64_t left_ = 0;             // kSwallow, kValue: bytes still to come; kDump: partitions done.
+  std::string staged_;                 // kValue: the command so far.
 };
 
 }  // namespace yonder::cache

@@ -1,10 +1,13 @@
 // A conversation's longer turns: lines with many keys, the dump of all items, and commands
 // that another server answers.
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "yonder/base/check.h"
 #include "yonder/cache/conversation.h"
+#include "yonder/cache/internal/key_gather.h"
 #include "yonder/cache/numbers.h"
 #include "yonder/cache/stats_report.h"
 
@@ -66,12 +69,12 @@ Conversation::Step Conversation::read_keys(std::string_view input) {
       return end + 1;
     }
     if (executor_.fetch(key, fetch_) != Ran::kElsewhere) continue;
-    std::string command(fetch_.touch ? (fetch_.with_cas ? "gats " : "gat ")
-                                     : (fetch_.with_cas ? "gets " : "get "));
-    if (fetch_.touch) command += std::to_string(fetch_.exptime) + ' ';
-    command.append(key).append("\r\n");
-    forward(key, command);
-    if (state_ == State::kCommand) return end + 1;
+    if (!may_forward()) {
+      out_.append_line(kNotOwner);
+      state_ = State::kCommand;
+      return end + 1;
+    }
+    gather(key, keys);
   }
   return static_cast<std::size_t>(keys.data() - input.data());
 }
@@ -89,7 +92,7 @@ Conversation::Step Conversation::write_dump() {
 // ---------------------------------------------------------------- other servers
 
 void Conversation::forward(std::string_view name, std::string_view command) {
-  if (peer_ || forwarder_ == nullptr) {
+  if (!may_forward()) {
     out_.append_line(kNotOwner);
     state_ = State::kCommand;
     return;
@@ -97,39 +100,91 @@ void Conversation::forward(std::string_view name, std::string_view command) {
   after_waiting_ = state_;
   state_ = State::kWaiting;
   counters_.add(Count::kForwarded);
-  forwarder_->forward(*this, service_.store().partition_of(Key(name)), command);
+  forwarder_->forward(*this, {.partition = service_.store().partition_of(Key(name)), .command = command});
 }
 
-void Conversation::resume(std::optional<std::string_view> reply) {
+void Conversation::resume(std::size_t part, std::optional<std::string_view> reply) {
   YONDER_CHECK(state_ == State::kWaiting, "an answer comes to who asked");
+  if (!reply) counters_.add(Count::kForwardFailed);
+  if (gather_ != nullptr) {
+    gather_->answer(part, reply);
+    return end_gather();
+  }
   state_ = after_waiting_;
-  if (!reply) {
-    counters_.add(Count::kForwardFailed);
-    reply = "SERVER_ERROR the owner of the key does not answer\r\n";
-  }
-  constexpr std::string_view kEnd = "END\r\n";
-  if (state_ == State::kKeys) {
-    keys_failed_ = !reply->ends_with(kEnd);
-    if (!keys_failed_) reply->remove_suffix(kEnd.size());
-  }
-  out_.append(*reply);
+  out_.append(reply.value_or("SERVER_ERROR the owner of the key does not answer\r\n"));
 }
 
-void Conversation::resume_here(std::string_view command) {
+void Conversation::resume_here(std::size_t part, std::string_view command) {
   YONDER_CHECK(state_ == State::kWaiting, "an answer comes to who asked");
-  const State outer = after_waiting_;
-  const Fetch fetch = fetch_;
+  if (gather_ != nullptr) return gather_here(part);
   state_ = State::kCommand;
   for (std::size_t used = 0;
        used < command.size() && state_ != State::kWaiting && state_ != State::kClosed;) {
     used += step(command.substr(used)).value_or(command.size());
   }
-  if (state_ != State::kCommand || outer != State::kKeys) return;
-  // It was one key of several: their END comes after the last.
-  constexpr std::size_t kEnd = 5;
-  out_.truncate(out_.size() - kEnd);
-  fetch_ = fetch;
+}
+
+// ---------------------------------------------------------------- keys of several servers
+
+void Conversation::gather(std::string_view key, std::string_view& keys) {
+  gather_ = std::make_unique<KeyGather>();
+  const auto add_elsewhere = [&](std::string_view name) {
+    const std::size_t partition = service_.store().partition_of(Key(name));
+    gather_->add_elsewhere(name, partition, service_.store().owner_of(partition));
+  };
+  add_elsewhere(key);
+  while (!gather_->full()) {
+    const std::string_view next = next_token(keys);
+    if (next.empty()) break;
+    if (const std::optional<std::string> block = fetch_here(next)) {
+      gather_->add_here(*block);
+    } else {
+      add_elsewhere(next);
+    }
+  }
+  after_waiting_ = State::kKeys;
+  state_ = State::kWaiting;
+  for (std::size_t group = 0; group < gather_->groups(); ++group) ask_for(group);
+}
+
+void Conversation::ask_for(std::size_t group) {
+  std::string command(fetch_.touch ? (fetch_.with_cas ? "gats" : "gat") : (fetch_.with_cas ? "gets" : "get"));
+  if (fetch_.touch) command.append(" ").append(std::to_string(fetch_.exptime));
+  command.append(gather_->keys_of(group)).append("\r\n");
+  counters_.add(Count::kForwarded);
+  forwarder_->forward(*this, {.partition = gather_->group(group).partition,
+                              .command = command,
+                              .part = group,
+                              .many_keys = gather_->group(group).members.size() > 1});
+}
+
+std::optional<std::string> Conversation::fetch_here(std::string_view key) {
+  const std::size_t mark = out_.size();
+  if (executor_.fetch(key, fetch_) == Ran::kElsewhere) return std::nullopt;
+  std::string block(out_.text().substr(mark));
+  out_.truncate(mark);
+  return block;
+}
+
+void Conversation::gather_here(std::size_t group) {
+  const std::vector<std::size_t> members = gather_->group(group).members;
+  gather_->end(group);
+  for (const std::size_t place : members) {
+    const std::string key(gather_->key(place));
+    if (const std::optional<std::string> block = fetch_here(key)) {
+      gather_->set_block(place, *block);
+    } else {
+      ask_for(gather_->regroup(place, service_.store().partition_of(Key(key))));
+    }
+  }
+  end_gather();
+}
+
+void Conversation::end_gather() {
+  if (!gather_->complete()) return;
   state_ = State::kKeys;
+  keys_failed_ = !gather_->write(out_);
+  gather_.reset();
 }
 
 }  // namespace yonder::cache

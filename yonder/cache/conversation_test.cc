@@ -199,9 +199,7 @@ TEST(Conversation, AllocatesNothingForShortCommands) {
 
 class Recorder final : public Forwarder {
  public:
-  void forward(Conversation&, std::size_t, std::string_view command) override {
-    commands.emplace_back(command);
-  }
+  void forward(Conversation&, const Request& request) override { commands.emplace_back(request.command); }
   std::vector<std::string> commands;
 };
 
@@ -212,18 +210,77 @@ TEST(Conversation, HandsOnCommandsForKeysThatAreElsewhere) {
   EXPECT_EQ(talk.say("set a 0 0 1\r\nx\r\nversion\r\n"), "") << "replies stay in order";
   ASSERT_EQ(recorder.commands.size(), 1u);
   EXPECT_EQ(recorder.commands[0], "set a 0 0 1\r\nx\r\n");
-  talk.conversation().resume("STORED\r\n");
+  talk.conversation().resume(0, "STORED\r\n");
   EXPECT_EQ(talk.say(""), "STORED\r\nVERSION 1.6.18\r\n");
-  EXPECT_EQ(talk.say("gets a b\r\n"), "");
+  EXPECT_EQ(talk.say("gets a\r\n"), "");
   EXPECT_EQ(recorder.commands.back(), "gets a\r\n");
-  talk.conversation().resume("VALUE a 0 1 9\r\nx\r\nEND\r\n");
-  EXPECT_EQ(talk.say(""), "VALUE a 0 1 9\r\nx\r\n");
-  EXPECT_EQ(recorder.commands.back(), "gets b\r\n");
-  talk.conversation().resume("END\r\n");
-  EXPECT_EQ(talk.say(""), "END\r\n");
+  talk.conversation().resume(0, "VALUE a 0 1 9\r\nx\r\nEND\r\n");
+  EXPECT_EQ(talk.say(""), "VALUE a 0 1 9\r\nx\r\nEND\r\n");
   talk.say("mg a v\r\n");
-  talk.conversation().resume(std::nullopt);
+  talk.conversation().resume(0, std::nullopt);
   EXPECT_EQ(talk.say(""), "SERVER_ERROR the owner of the key does not answer\r\n");
+}
+
+// Which of four partitions, the owner of which is "zero" or "one", a key is in.
+class TwoOwners : public ::testing::Test {
+ protected:
+  TwoOwners() {
+    for (std::size_t i = 0; i < 4; ++i) test_.store->set_owner(i, i < 2 ? "zero" : "one");
+  }
+  // The n-th key of an owner.
+  std::string key_of(bool one, int n) const {
+    for (int i = 0;; ++i) {
+      const std::string key = "k" + std::to_string(i);
+      if ((test_.store->partition_of(Key(key)) >= 2) == one && n-- == 0) return key;
+    }
+  }
+
+  TestService test_{{.partitions = 4, .memory_bytes = 8 << 20, .own_all = false}};
+  Recorder recorder_;
+  Talk talk_{test_.service, &recorder_};
+};
+
+TEST_F(TwoOwners, AreAskedAtOnceForAllTheirKeysAndAnsweredInTheOrderOfTheLine) {
+  const std::string a = key_of(false, 0), b = key_of(true, 0), c = key_of(false, 1), d = key_of(true, 1);
+  EXPECT_EQ(talk_.say("get " + a + " " + b + " " + c + " " + d + "\r\n"), "");
+  ASSERT_EQ(recorder_.commands.size(), 2u);
+  EXPECT_EQ(recorder_.commands[0], "get " + a + " " + c + "\r\n");
+  EXPECT_EQ(recorder_.commands[1], "get " + b + " " + d + "\r\n");
+  const auto block = [](const std::string& key) { return "VALUE " + key + " 0 5\r\nEND\r\n\r\n"; };
+  talk_.conversation().resume(1, block(d) + "END\r\n");  // b is not there.
+  EXPECT_EQ(talk_.say(""), "");
+  talk_.conversation().resume(0, block(a) + block(c) + "END\r\n");
+  EXPECT_EQ(talk_.say(""), block(a) + block(c) + block(d) + "END\r\n");
+}
+
+TEST_F(TwoOwners, OfWhomOneDoesNotAnswerLeaveTheValuesBeforeItsKeys) {
+  const std::string a = key_of(false, 0), b = key_of(true, 0), c = key_of(false, 1);
+  talk_.say("gets " + a + " " + b + " " + c + "\r\nmn\r\n");
+  talk_.conversation().resume(1, std::nullopt);
+  talk_.conversation().resume(0, "VALUE " + a + " 0 1 7\r\nx\r\nVALUE " + c + " 0 1 8\r\ny\r\nEND\r\n");
+  EXPECT_EQ(talk_.say(""),
+            "VALUE " + a + " 0 1 7\r\nx\r\nSERVER_ERROR the owner of the key does not answer\r\nMN\r\n");
+}
+
+TEST_F(TwoOwners, AreAskedKeyByKeyWhenTheMapHasChanged) {
+  const std::string a = key_of(false, 0), b = key_of(false, 1);
+  talk_.say("gat 100 " + a + " " + b + "\r\n");
+  ASSERT_EQ(recorder_.commands.size(), 1u);
+  talk_.conversation().resume_here(0, recorder_.commands[0]);
+  ASSERT_EQ(recorder_.commands.size(), 3u);
+  EXPECT_EQ(recorder_.commands[1], "gat 100 " + a + "\r\n");
+  EXPECT_EQ(recorder_.commands[2], "gat 100 " + b + "\r\n");
+  talk_.conversation().resume(2, "VALUE " + b + " 0 1\r\ny\r\nEND\r\n");
+  talk_.conversation().resume(1, "END\r\n");
+  EXPECT_EQ(talk_.say(""), "VALUE " + b + " 0 1\r\ny\r\nEND\r\n");
+}
+
+TEST_F(TwoOwners, GetNoLongerLinesThanAnyCommandMayHave) {
+  std::string line = "gat 5";
+  for (int i = 0; i < 9; ++i) line += " " + std::string(200, 'x') + std::to_string(i);
+  talk_.say(line + "\r\n");
+  EXPECT_GE(recorder_.commands.size(), 2u);
+  for (const std::string& command : recorder_.commands) EXPECT_LE(command.size(), Conversation::kMaxLine);
 }
 
 TEST(Conversation, NeverHandsOnWhatAServerHandedToIt) {

@@ -106,6 +106,8 @@ class Executor {
   bool append_opaque(std::string_view token);
   void append_key(std::string_view key, bool binary);
   void append_ttl(const Item& item);
+  // " w17@host:port": where a smart client finds the key.
+  void append_where(std::string_view key);
 
   Ran version(const CommandLine& line);
   Ran no_operation(const CommandLine& line);

@@ -57,8 +57,17 @@ bool Executor::append_echo(const CommandLine& line, const MetaLine& meta) {
   for (std::size_t i = 2; i < line.size(); ++i) {
     if (line[i][0] == 'O' && !append_opaque(line[i])) return false;
     if (line[i][0] == 'k') append_key(meta.key(), meta.flags.binary_key);
+    if (line[i][0] == 'w' && meta.flags.where) append_where(meta.key());
   }
   return true;
+}
+
+// Under the partition's lock or not: the server's own name needs none.
+void Executor::append_where(std::string_view key) {
+  out_.append(" w");
+  out_.append_number(service_.store().partition_of(Key(key)));
+  out_.append("@");
+  out_.append(service_.store().self());
 }
 
 // ---------------------------------------------------------------- mg
@@ -78,8 +87,8 @@ Ran Executor::meta_get(const CommandLine& line, const MetaLine& meta) {
 }
 
 Item* Executor::vivify(Partition& partition, const Key& key, const MetaLine& meta) {
-  const StoreRequest stub{.mode = StoreMode::kAdd, .binary_key = meta.flags.binary_key};
-  if (partition.store(key, stub, now_).outcome != StoreOutcome::kStored) return nullptr;
+  const StoreRequest empty_item{.mode = StoreMode::kAdd, .binary_key = meta.flags.binary_key};
+  if (partition.store(key, empty_item, now_).outcome != StoreOutcome::kStored) return nullptr;
   return partition.find(key, now_);
 }
 
@@ -158,6 +167,9 @@ bool Executor::append_get_flags(const CommandLine& line, const MetaLine& meta, I
       case 'R':
         won = won || (!item.has(kTokenSent) && !created && item.expires != 0 &&
                       item.expires < expiry(meta.flags.recache));
+        break;
+      case 'w':
+        append_where(meta.key());
         break;
       case 's':
         out_.append(" s");

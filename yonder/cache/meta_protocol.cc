@@ -20,7 +20,7 @@ constexpr std::size_t kMaxWords = 19;
 // the line for worse ones.
 class FlagReader {
  public:
-  explicit FlagReader(MetaLine& out) : out_(out), flags_(out.flags) {}
+  FlagReader(MetaKind kind, MetaLine& out) : kind_(kind), out_(out), flags_(out.flags) {}
 
   // False: nothing after this flag counts.
   bool read(std::string_view token) {
@@ -105,6 +105,10 @@ class FlagReader {
       case 'I':
         flags_.invalidate = true;
         return true;
+      case 'w':
+        if (kind_ != MetaKind::kGet) return stop(kBadFlag);
+        flags_.where = true;
+        return true;
       case 'O':
       case 'P':
       case 'L':
@@ -130,6 +134,7 @@ class FlagReader {
     out_.key_size = *size;
   }
 
+  const MetaKind kind_;
   MetaLine& out_;
   MetaFlags& flags_;
   std::array<bool, 127> seen_{};
@@ -137,8 +142,9 @@ class FlagReader {
   std::string_view complaint_ = kBadFormat;
 };
 
-std::expected<void, MetaError> read_flags(const CommandLine& line, MetaLine& out, std::uint64_t swallow) {
-  FlagReader reader(out);
+std::expected<void, MetaError> read_flags(MetaKind kind, const CommandLine& line, MetaLine& out,
+                                          std::uint64_t swallow) {
+  FlagReader reader(kind, out);
   for (std::size_t i = out.first_flag; i < line.size(); ++i) {
     if (!reader.read(line[i])) break;
   }
@@ -168,7 +174,7 @@ std::expected<void, MetaError> parse_meta(MetaKind kind, const CommandLine& line
     out.value_bytes = static_cast<std::uint32_t>(*bytes);
     swallow = std::uint64_t{out.value_bytes} + 2;
   }
-  const auto flags = read_flags(line, out, swallow);
+  const auto flags = read_flags(kind, line, out, swallow);
   if (flags || kind == MetaKind::kGet || kind == MetaKind::kSet) return flags;
   return refuse("CLIENT_ERROR invalid or duplicate flag");
 }

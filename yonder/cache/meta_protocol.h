@@ -33,6 +33,7 @@ struct MetaFlags {
   bool no_bump = false;      // u
   bool quiet = false;        // q
   bool invalidate = false;   // I
+  bool where = false;        // w, ours: mg only
   bool has_vivify = false;   // N
   bool has_ttl = false;      // T
   bool has_recache = false;  // R

@@ -1,5 +1,6 @@
 #include "yonder/cache/internal/peer_link.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -10,13 +11,26 @@ namespace yonder::cache {
 namespace {
 
 constexpr std::string_view kMark = "mn\r\n";
+// Of a get with many keys it comes behind the values of keys before the one that is not owned,
+// in place of END.
+constexpr std::string_view kNotOwnerLine = "SERVER_ERROR not owner\r\n";
+static_assert(kNotOwnerLine.starts_with(kNotOwner));
 
 // A command that may be carried out twice without anybody noticing.
 bool is_read(std::string_view command) { return command.starts_with("get") || command.starts_with("me "); }
 
+// A partition is nobody's for the tens of microseconds of its transfer: the first repeat
+// comes about then. If it is the map that is old, that takes milliseconds.
+Duration delay_after(std::uint32_t refusals) {
+  constexpr Duration kFirst = std::chrono::microseconds(100);
+  constexpr std::uint32_t kMaxDoublings = 5;  // 3.2 ms
+  return kFirst * (1 << std::min(refusals - 1, kMaxDoublings));
+}
+
 }  // namespace
 
-PeerLink::PeerLink(Peers& peers, os::Socket socket) : peers_(peers), socket_(std::move(socket)) {
+PeerLink::PeerLink(Peers& peers, os::Socket socket, Instant greeted_by)
+    : peers_(peers), socket_(std::move(socket)), greeted_by_(greeted_by) {
   out_.append_line(kPeerGreeting);
   out_.append(kMark);
   queued_ = out_.size();
@@ -31,6 +45,7 @@ Result<void> PeerLink::start() {
 }
 
 std::optional<Instant> PeerLink::first_deadline() const {
+  if (!greeted_) return greeted_by_;
   if (questions_.empty()) return std::nullopt;
   return questions_.front().question.deadline.instant();
 }
@@ -40,7 +55,7 @@ void PeerLink::send(Question question) {
   out_.append(kMark);
   queued_ += question.command.size() + kMark.size();
   questions_.push_back({std::move(question), queued_});
-  flush();
+  if (greeted_) flush();  // Else it may not be connected yet; the event tells.
   if (!broken_) watch();
 }
 
@@ -81,11 +96,13 @@ void PeerLink::take_answers() {
       if (broken_) return;
       continue;
     }
-    const Question question = std::move(questions_.front().question);
+    Question question = std::move(questions_.front().question);
     questions_.pop_front();
-    if (reply.starts_with(kNotOwner)) {
-      constexpr Duration kMapDelay = std::chrono::milliseconds(1);
-      peers_.try_again(question, os::SteadyClock::read() + kMapDelay);
+    if (question.many_keys && reply.ends_with(kNotOwnerLine)) {
+      peers_.answer_(question, {PeerReply::Kind::kSplit});
+    } else if (reply.starts_with(kNotOwner)) {
+      const Duration delay = delay_after(++question.refusals);
+      peers_.try_again(std::move(question), os::SteadyClock::read() + delay);
     } else {
       peers_.answer_(question, {PeerReply::Kind::kText, reply});
     }

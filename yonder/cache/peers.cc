@@ -12,20 +12,19 @@ namespace {
 
 // Between two attempts to reach an owner that is unknown or does not listen.
 constexpr Duration kRetryDelay = std::chrono::milliseconds(5);
-// To connect: a local network answers at once or not at all.
+// To connect and be greeted: a local network answers at once or not at all.
 constexpr Duration kConnectTimeout = std::chrono::milliseconds(200);
-// After an attempt that failed. Longer than the attempt may take, because that holds the
-// worker up.
-constexpr Duration kUnreachable = std::chrono::milliseconds(500);
+// After an attempt that failed.
+constexpr Duration kUnreachable = std::chrono::milliseconds(50);
 
-Result<os::Socket> dial(const std::string& owner, Instant now) {
-  const Deadline deadline = Deadline::at(now + kConnectTimeout);
+// Does not wait: who is asked meanwhile is told once the connection is there.
+Result<os::Socket> dial(const std::string& owner) {
   if (owner.starts_with('/') || owner.starts_with('@')) {
     YONDER_TRY(address, os::SocketAddress::unix_name(owner));
-    return os::Socket::connect(address, {}, deadline);
+    return os::Socket::begin_connect(address, {});
   }
   YONDER_TRY(addresses, os::SocketAddress::resolve(owner));
-  YONDER_TRY(socket, os::Socket::connect(addresses.front(), {}, deadline));
+  YONDER_TRY(socket, os::Socket::begin_connect(addresses.front(), {}));
   YONDER_TRY_VOID(socket.set_no_delay(true));
   return socket;
 }
@@ -53,12 +52,12 @@ PeerLink* Peers::link_to(const std::string& owner, Instant now) {
   if (const auto until = unreachable_.find(owner); until != unreachable_.end() && until->second > now)
     return nullptr;
   unreachable_.erase(owner);
-  Result<os::Socket> socket = dial(owner, now);
+  Result<os::Socket> socket = dial(owner);
   if (!socket) {
-    unreachable_[owner] = os::SteadyClock::read() + kUnreachable;
+    unreachable_[owner] = now + kUnreachable;
     return nullptr;
   }
-  auto link = std::make_unique<PeerLink>(*this, *std::move(socket));
+  auto link = std::make_unique<PeerLink>(*this, *std::move(socket), now + kConnectTimeout);
   if (!link->start()) return nullptr;
   return (links_[owner] = std::move(link)).get();
 }
@@ -71,6 +70,7 @@ void Peers::tick(Instant now) {
       continue;
     }
     const std::unique_ptr<PeerLink> gone = std::move(it->second);
+    if (!gone->greeted()) unreachable_[it->first] = now + kUnreachable;
     it = links_.erase(it);
     gone->break_off(now);
   }

@@ -32,6 +32,9 @@ struct Question {
   std::size_t partition = 0;
   std::string command;
   Deadline deadline = {};
+  std::size_t part = 0;        // Which of its requests this is.
+  bool many_keys = false;      // Whose owners may differ: not repeated as it is when refused.
+  std::uint32_t refusals = 0;  // How often a server said that it is not the owner.
 };
 
 // What became of a question.
@@ -40,6 +43,7 @@ struct PeerReply {
     kText,    // The owner's reply, for the client.
     kFailed,  // No owner answered in time.
     kLocal,   // The partition has come here meanwhile: to be carried out here.
+    kSplit,   // Many keys, and who was asked does not own all of them: to be asked one by one.
   };
   Kind kind = Kind::kFailed;
   std::string_view text = {};

@@ -27,10 +27,15 @@ TEST(Peers, AnyServerAnswersForAnyKey) {
     keys += " k" + number(i) + " missing" + number(i);
     expected += "VALUE k" + number(i) + " " + number(i) + " 2\r\nab\r\n";
   }
+  const auto forwarded = [&] {
+    return cluster.service(0).counters()[static_cast<std::size_t>(Count::kForwarded)];
+  };
+  const std::uint64_t before = forwarded();
   for (TestClient* client : {&first, &second}) {
     EXPECT_EQ(client->ask(keys + "\r\n", "END\r\n"), expected + "END\r\n") << "in the order of the keys";
   }
-  EXPECT_GT(cluster.service(0).counters()[static_cast<std::size_t>(Count::kForwarded)], 0u);
+  EXPECT_GT(forwarded(), before);
+  EXPECT_LE(forwarded(), before + 4) << "keys of one owner go together";
   EXPECT_EQ(cluster.service(0).counters()[static_cast<std::size_t>(Count::kForwardFailed)], 0u);
 }
 
@@ -109,6 +114,20 @@ TEST(Peers, CarriesOutHereWhatHasArrivedMeanwhile) {
   EXPECT_EQ(client.read_until("END\r\n"), "VALUE " + key + " 0 1\r\nx\r\nEND\r\n");
   EXPECT_EQ(client.read_until("\r\n"), "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
   later.join();
+}
+
+TEST(Peers, TellsAClientWhereAKeyIs) {
+  TestCluster cluster;
+  TestClient client(cluster.address(0));
+  for (const std::size_t owner : {0, 1}) {
+    const std::string key = cluster.key_in(owner);
+    const std::string where = "w" + number(static_cast<int>(cluster.store(0).partition_of(Key(key)))) + "@" +
+                              cluster.address(owner);
+    EXPECT_EQ(client.ask("mg " + key + " w k\r\n"), "EN " + where + " k" + key + "\r\n");
+    EXPECT_EQ(client.ask("ms " + key + " 1\r\nx\r\n"), "HD\r\n");
+    EXPECT_EQ(client.ask("mg " + key + " s w\r\n"), "HD s1 " + where + "\r\n");
+    EXPECT_EQ(client.ask("md " + key + " w\r\n"), "CLIENT_ERROR invalid or duplicate flag\r\n");
+  }
 }
 
 TEST(Peers, SaysSoWhenAnOwnerIsDead) {

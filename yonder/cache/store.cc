@@ -40,7 +40,7 @@ Result<void> Store::make_partition(std::size_t index) {
   YONDER_TRY(memory, os::Mapping::anonymous({.bytes = range_bytes(options_.memory_bytes)}));
   YONDER_TRY(partition,
              Partition::format(memory.bytes(), static_cast<std::uint32_t>(index), budget_, options_.policy));
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   slot.range = memory.bytes();
   slot.memory = std::move(memory);
   slot.partition.emplace(std::move(partition));
@@ -51,7 +51,7 @@ bool Store::wait_for_arrival(const Slot& slot) const {
   const Instant give_up = os::SteadyClock::read() + options_.arrival_wait;
   for (;;) {
     {
-      const sync::SpinGuard guard(slot.lock);
+      const SlotGuard guard(slot.lock);
       if (slot.partition) return true;
       if (!slot.arriving) return false;
     }
@@ -120,11 +120,14 @@ bool Store::crawl(Seconds now) {
   constexpr std::size_t kReclaimed = std::size_t{1} << 20;
   const std::size_t index = next_crawled_.fetch_add(1, std::memory_order_relaxed) % slots_.size();
   std::size_t freed = 0;
-  visit_partition(index, [&](Partition& partition) {
-    freed = partition.crawl(kBuckets, now);
-    // What is free here may be wanted elsewhere.
-    if (freed > 0) partition.shrink(0, now);
-  });
+  // Not one that is arriving: to look at it would pull pages that clients wait for.
+  if (is_complete(index)) {
+    visit_partition(index, [&](Partition& partition) {
+      freed = partition.crawl(kBuckets, now);
+      // What is free here may be wanted elsewhere.
+      if (freed > 0) partition.shrink(0, now);
+    });
+  }
   const std::size_t excess = budget_.overdrawn();
   return (excess > 0 && reclaim(std::min(excess, kReclaimed), now)) || freed > 0;
 }
@@ -139,33 +142,59 @@ PartitionPolicy Store::policy() const { return options_.policy; }
 
 std::uint64_t Store::operations(std::size_t index) const {
   const Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   return slot.operations;
+}
+
+void Store::SlotGuard::lock_patiently(sync::SpinLock& lock) {
+  constexpr int kPauses = 128;  // a few microseconds: longer than a command takes
+  constexpr int kYields = 16;
+  for (int round = 0; !lock.try_lock(); ++round) {
+    if (round < kPauses) {
+      sync::cpu_pause();
+    } else if (round < kPauses + kYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
 }
 
 // ---------------------------------------------------------------- the seam
 
+void Store::set_self(std::string name) {
+  self_ = std::move(name);
+  // Who takes a slot's lock from now on sees it.
+  for (const std::unique_ptr<Slot>& slot : slots_) const SlotGuard guard(slot->lock);
+}
+
 bool Store::is_local(std::size_t index) const {
   const Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   return slot.partition.has_value();
+}
+
+bool Store::is_complete(std::size_t index) const {
+  const Slot& slot = *slots_[index];
+  const SlotGuard guard(slot.lock);
+  return !slot.incomplete;
 }
 
 std::string Store::owner_of(std::size_t index) const {
   const Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   return slot.owner;
 }
 
 void Store::set_owner(std::size_t index, const std::string& owner) {
   Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   slot.owner = owner;
 }
 
 void Store::expect(std::size_t index) {
   Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   slot.arriving = !slot.partition.has_value();
 }
 
@@ -180,7 +209,7 @@ void Store::put(Slot& slot, std::span<std::byte> range, Partition partition) {
 
 Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
   Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
   YONDER_TRY(partition, Partition::adopt(range, budget_, options_.policy));
   put(slot, range, std::move(partition));
@@ -189,7 +218,7 @@ Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
 
 Result<void> Store::attach_arriving(std::size_t index, std::span<std::byte> range) {
   Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
   std::optional<Result<Partition>> adopted;
   YONDER_TRY_VOID(
@@ -202,13 +231,13 @@ Result<void> Store::attach_arriving(std::size_t index, std::span<std::byte> rang
 
 void Store::set_complete(std::size_t index) {
   Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   slot.incomplete = false;
 }
 
 Result<std::span<std::byte>> Store::detach(std::size_t index, const std::string& new_owner) {
   Slot& slot = *slots_[index];
-  const sync::SpinGuard guard(slot.lock);
+  const SlotGuard guard(slot.lock);
   if (!slot.partition) return fail(ErrorCode::kNotFound, "detach a partition", static_cast<int>(index));
   slot.partition.reset();
   slot.incomplete = false;

@@ -61,6 +61,10 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   std::size_t partitions() const { return slots_.size(); }
+  // Where other servers and clients reach this one; empty outside a cluster. Set once, before
+  // clients can ask.
+  void set_self(std::string name);
+  const std::string& self() const { return self_; }
   std::size_t partition_of(const Key& key) const { return cache::partition_of(key.hash, slots_.size()); }
 
   // Runs visit(Partition&) under the lock of the key's partition, if it is local.
@@ -68,7 +72,7 @@ class Store {
   Access visit(const Key& key, Visit&& visit) {
     Slot& slot = *slots_[partition_of(key)];
     do {
-      const sync::SpinGuard guard(slot.lock);
+      const SlotGuard guard(slot.lock);
       if (!slot.partition) [[unlikely]]
         continue;
       ++slot.operations;
@@ -80,7 +84,7 @@ class Store {
   template <typename Visit>
   Access visit_partition(std::size_t index, Visit&& visit) {
     Slot& slot = *slots_[index];
-    const sync::SpinGuard guard(slot.lock);
+    const SlotGuard guard(slot.lock);
     if (!slot.partition) [[unlikely]]
       return Access::kElsewhere;
     return run(slot, std::forward<Visit>(visit));
@@ -123,6 +127,23 @@ class Store {
   void set_complete(std::size_t index);
 
  private:
+  // Takes the lock of a slot. Its holder is quick, except while pages of the partition are
+  // still arriving: then it may wait for one, and who waits for the lock must leave it the core.
+  class YONDER_SCOPED_CAPABILITY SlotGuard {
+   public:
+    explicit SlotGuard(sync::SpinLock& lock) YONDER_ACQUIRE(lock) : lock_(lock) {
+      if (!lock_.try_lock()) [[unlikely]]
+        lock_patiently(lock_);
+    }
+    ~SlotGuard() YONDER_RELEASE() { lock_.unlock(); }
+    SlotGuard(const SlotGuard&) = delete;
+    SlotGuard& operator=(const SlotGuard&) = delete;
+
+   private:
+    static void lock_patiently(sync::SpinLock& lock) YONDER_ACQUIRE(lock);
+    sync::SpinLock& lock_;
+  };
+
   struct alignas(64) Slot {
     mutable sync::SpinLock lock;
     bool arriving YONDER_GUARDED_BY(lock) = false;
@@ -152,6 +173,7 @@ class Store {
   }
   static void put(Slot& slot, std::span<std::byte> range, Partition partition) YONDER_REQUIRES(slot.lock);
   Result<void> make_partition(std::size_t index);
+  bool is_complete(std::size_t index) const;
   // False if nothing is arriving, or it did not arrive in time.
   bool wait_for_arrival(const Slot& slot) const;
   bool copy_piece(const Key& key, std::uint64_t cas, std::size_t offset, std::span<char> out, Seconds now);
@@ -159,6 +181,7 @@ class Store {
   bool reclaim(std::size_t bytes, Seconds now);
 
   const StoreOptions options_;
+  std::string self_;
   MemoryBudget budget_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::atomic<std::size_t> next_victim_{0};

@@ -114,6 +114,14 @@ Result<Socket> Socket::connect(const SocketAddress& address, const ConnectOption
   return Socket(std::move(fd));
 }
 
+Result<Socket> Socket::begin_connect(const SocketAddress& address, const ConnectOptions& options) {
+  YONDER_TRY(fd, open_socket(address, options.kind));
+  if (::connect(fd.get(), address.raw(), address.length()) == 0) return Socket(std::move(fd));
+  if (address.is_unix() && would_block()) return fail(ErrorCode::kOverloaded, "connect");
+  if (errno != EINPROGRESS && errno != EINTR) return fail_errno("connect");
+  return Socket(std::move(fd));
+}
+
 Result<Socket::Pair> Socket::pair(SocketKind kind) {
   int raw[2] = {-1, -1};
   if (::socketpair(AF_UNIX, type_of(kind), 0, raw) != 0) return fail_errno("socketpair");

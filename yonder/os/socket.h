@@ -70,6 +70,10 @@ class Socket {
   // (Unix path), kResourceExhausted, kOsError (unreachable, say).
   static Result<Socket> connect(const SocketAddress& address, const ConnectOptions& options,
                                 Deadline deadline);
+  // Begins to connect and does not wait: when the socket gets writable it is connected, or its
+  // next operation says why not. Errors as connect; kOverloaded (a Unix listener whose backlog
+  // is full, which the kernel does not let us wait for).
+  static Result<Socket> begin_connect(const SocketAddress& address, const ConnectOptions& options);
   // Two connected Unix sockets, for a parent and its child.
   struct Pair;
   static Result<Pair> pair(SocketKind kind);

@@ -14,6 +14,7 @@
 #include "yonder/os/fd_passing.h"
 #include "yonder/os/memfd.h"
 #include "yonder/os/steady_clock.h"
+#include "yonder/os/wait.h"
 
 namespace yonder::os {
 namespace {
@@ -110,6 +111,28 @@ TEST(Socket, APeerThatStopsReadingCostsTheDeadlineAndNoMore) {
   const auto [client, server] = connect_to(tcp_listener());
   const std::vector<std::byte> much(64 << 20);
   EXPECT_EQ(client.send_all(much, in(milliseconds(20))).error(), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(Socket, BeginsToConnectAndSaysLaterHowItEnded) {
+  const Socket listener = Socket::listen(SocketAddress::resolve("127.0.0.1:0").value().front(), {}).value();
+  const SocketAddress address = listener.local_address().value();
+  const Socket good = Socket::begin_connect(address, {}).value();
+  ASSERT_TRUE(wait_ready(good.fd().get(), Ready::kWritable, later()));
+  EXPECT_EQ(good.try_send(std::as_bytes(std::span("hello", 5))).value(), 5u);
+  const SocketAddress nobody = [] {
+    return Socket::listen(SocketAddress::resolve("127.0.0.1:0").value().front(), {})
+        .value()
+        .local_address()
+        .value();
+  }();
+  const auto bad = Socket::begin_connect(nobody, {});
+  // Known at once on the loopback of some kernels.
+  if (bad) {
+    ASSERT_TRUE(wait_ready(bad->fd().get(), Ready::kWritable, later()));
+    EXPECT_FALSE(bad->try_send(std::as_bytes(std::span("hello", 5))));
+  } else {
+    EXPECT_EQ(bad.error(), ErrorCode::kConnectionRefused);
+  }
 }
 
 TEST(Socket, ConnectTellsThatNobodyListens) {

@@ -29,8 +29,9 @@ Result<void> Agent::connect(SegmentId segment, ProcessId target, ConnectOptions 
   return core_->connect(segment, target, options, deadline);
 }
 Result<void> Agent::cancel(SegmentId segment, Deadline deadline) { return core_->cancel(segment, deadline); }
-Result<Transferred> Agent::transfer(SegmentId segment, Deadline deadline) {
-  return core_->transfer(segment, deadline);
+Result<Transferred> Agent::transfer(SegmentId segment, Deadline deadline,
+                                    const std::function<Result<void>()>& last_use) {
+  return core_->transfer(segment, deadline, last_use);
 }
 Result<Segment> Agent::receive(Deadline deadline) { return core_->receive(deadline); }
 Result<void> Agent::pull(SegmentId segment, ByteRange range, Deadline deadline) {

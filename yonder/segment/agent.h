@@ -34,6 +34,8 @@
 //       until it knows.
 //   S4  The source keeps every byte until the target has it or the target is dead
 //       (with release_early: every byte that has not arrived).
+//   S5  With keep_until_complete a third process has every byte from before the commit until
+//       the target has it; a target whose source does not answer reads there.
 //
 // Concurrency: all functions from any thread, for different segments; for one segment
 // one at a time, except pull(), missing() and migrations(). on_received and consent are
@@ -103,6 +105,11 @@ struct AgentOptions {
 struct ConnectOptions {
   // The source gives memory back while data arrives at the target, not only at the end.
   bool release_early = false;
+  // A third process: it gets a copy of all bytes before the transfer and keeps it until the
+  // target has everything, so that the source's death after the transfer loses nothing. The
+  // price is a pause that grows with the data: the copy is made between fence and commit.
+  // 0: nobody.
+  ProcessId keep_until_complete;
 };
 
 struct Transferred {
@@ -140,15 +147,21 @@ class Agent {
 
   // Offers the segment and waits until the target is ready for it. The source goes on
   // using it. kDeclined; kNotFound (no such segment or process), kNotOwner,
-  // kAlreadyExists, kConnectionLost, kDeadlineExceeded.
+  // kAlreadyExists, kConnectionLost, kDeadlineExceeded; kInvalidArgument: source or target
+  // cannot be the third process that keeps it.
   Result<void> connect(SegmentId segment, ProcessId target, ConnectOptions options = {},
                        Deadline deadline = {});
   // Takes the offer back.
   Result<void> cancel(SegmentId segment, Deadline deadline = {});
   // Hands the segment over. When it returns without error the target is its owner. If the
-  // directory or the target refuses, the segment is still ours and usable. kInDoubt as
+  // directory or the target refuses, or who is to keep a copy cannot, the segment is still
+  // ours and usable. kInDoubt as
   // kDeadlineExceeded or kConnectionLost: the directory did not answer, S3.
-  Result<Transferred> transfer(SegmentId segment, Deadline deadline = {});
+  // `last_use` is called when everybody who has a part is awake, right before the fence: what
+  // must end its use of the segment does it there and not before, so that it pauses no
+  // longer than the segment does. An error of it ends the transfer: the segment is still ours.
+  Result<Transferred> transfer(SegmentId segment, Deadline deadline = {},
+                               const std::function<Result<void>()>& last_use = {});
 
   // The next segment that was transferred to this process. kDeadlineExceeded.
   Result<Segment> receive(Deadline deadline);

@@ -37,7 +37,7 @@ class Connection final : public Pollable, public Forwarder {
   std::string_view state_name() const { return state_name_.load(std::memory_order_relaxed); }
 
   void on_events(std::uint32_t bits) override;
-  void forward(Conversation& from, std::size_t partition, std::string_view command) override;
+  void forward(Conversation& from, const Request& request) override;
   // What became of the command that was forwarded.
   void answer(const Question& question, const PeerReply& reply);
   // Ends now.

@@ -15,13 +15,17 @@ namespace yonder::cache {
 
 class PeerLink final : public Pollable {
  public:
-  PeerLink(Peers& peers, os::Socket socket);
+  // A socket that may still be connecting; it has until `greeted_by` to be a server's.
+  PeerLink(Peers& peers, os::Socket socket, Instant greeted_by);
   ~PeerLink() override;
 
   // Errors: those of Epoll::add.
   Result<void> start();
   bool broken() const { return broken_; }
   std::size_t waiting() const { return questions_.size(); }
+  // The other side has answered once.
+  bool greeted() const { return greeted_; }
+  // When something should have been answered.
   std::optional<Instant> first_deadline() const;
 
   void send(Question question);
@@ -42,6 +46,7 @@ class PeerLink final : public Pollable {
 
   Peers& peers_;
   os::Socket socket_;
+  const Instant greeted_by_;
   Output out_;
   std::string in_;
   AnswerScanner scanner_;

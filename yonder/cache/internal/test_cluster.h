@@ -39,6 +39,7 @@ class TestCluster {
                                                           .peers = {.timeout = options.peer_timeout}})
                         .value();
     }
+    for (std::size_t i = 0; i < 2; ++i) store(i).set_self(address(i));
     // Each has made all of them: it keeps every second one, and forgets the rest.
     for (std::size_t i = 0; i < options.partitions; ++i) {
       const std::size_t owner = i % 2;

@@ -2,8 +2,8 @@
 // Worker: one thread of a server with the clients that were given to it.
 //
 // A round of its loop: wait for events, let each client read, converse and write, ask
-// other servers what has to be asked, bury who is gone. Nothing in a round blocks, except
-// for the first connection to another server (peers.cc).
+// other servers what has to be asked, bury who is gone. Nothing in a round blocks (but the
+// name of another server, if it is one that has to be looked up; servers announce numbers).
 //
 // Concurrency: adopt(), begin_stop() and report() from any thread, the rest only in its
 // own. Lifetime: the destructor ends the thread; service and store outlive it.

@@ -70,6 +70,7 @@ Agent::Core::~Core() {
 void Agent::Core::serve() {
   serve_source();
   serve_target();
+  serve_keeper();
 }
 
 // ---------------------------------------------------------------- the table

@@ -22,6 +22,7 @@
 #include "yonder/rpc/server.h"
 #include "yonder/segment/agent.h"
 #include "yonder/segment/internal/holding.h"
+#include "yonder/segment/internal/kept.h"
 #include "yonder/segment/internal/peer_line.h"
 #include "yonder/segment/internal/protocol.h"
 #include "yonder/sync/mutex.h"
@@ -50,7 +51,8 @@ class Agent::Core {
   // Source (agent_source.cc).
   Result<void> connect(SegmentId segment, ProcessId target, ConnectOptions options, Deadline deadline);
   Result<void> cancel(SegmentId segment, Deadline deadline);
-  Result<Transferred> transfer(SegmentId segment, Deadline deadline);
+  Result<Transferred> transfer(SegmentId segment, Deadline deadline,
+                               const std::function<Result<void>()>& last_use);
 
   // Target (agent_target.cc).
   Result<Segment> receive(Deadline deadline);
@@ -78,10 +80,24 @@ class Agent::Core {
   Result<void> fence(internal::Holding& holding, ProcessId target);
   Result<void> commit(internal::Holding& holding, ProcessId target, Deadline deadline);
   void restore(internal::Holding& holding);
+  // Nothing without a keeper. Before the fence: one that is dead is found out here.
+  Result<void> wake_keeper(internal::Holding& holding, Deadline deadline);
+  // Nothing without a keeper. Between fence and commit (K1).
+  Result<void> copy_to_keeper(internal::Holding& holding, Deadline deadline);
+  // The move is off: directory, target and keeper are told.
+  Result<void> withdraw(internal::Holding& holding, Deadline deadline);
   void tell_target(internal::Holding& holding, ProcessId target, Deadline deadline);
   Result<protocol::Ranges> answer_data_ranges(const protocol::DataRangesRequest& request);
-  Result<rpc::Empty> take_arrived(const protocol::ArrivedRequest& request);
+  Result<rpc::Empty> take_arrived(const protocol::SegmentRanges& request);
   Result<rpc::Empty> take_close(const protocol::SegmentMessage& request);
+
+  // A third process's part (agent_keeper.cc).
+  void serve_keeper();
+  Result<protocol::Place> take_keep(const rpc::Context& context, const protocol::KeepRequest& request);
+  Result<rpc::Empty> take_keep_copy(const rpc::Context& context, const protocol::SegmentRanges& request);
+  std::shared_ptr<internal::Kept> find_kept(SegmentId segment) const;  // null: it is not kept
+  bool forget_kept(SegmentId segment);
+  void look_after_kept();
 
   // Target.
   Result<rpc::Empty> take_offer(const rpc::Context& context, const protocol::OfferRequest& offer);
@@ -95,6 +111,9 @@ class Agent::Core {
   bool await_ownership(const HoldingPtr& holding, const std::stop_token& stop);
   bool ask_directory(const HoldingPtr& holding);
   void skip_holes(internal::Holding& holding, internal::Arrival& arrival);
+  // False if the process does not say where there is data.
+  bool skip_holes_by(ProcessId process, Deadline deadline, internal::Holding& holding,
+                     internal::Arrival& arrival);
   Result<void> fill(internal::Holding& holding, internal::Arrival& arrival, const std::stop_token& stop);
   // All of it is here: from now on it is memory like any other.
   Result<void> finish(internal::Holding& holding);
@@ -123,6 +142,7 @@ class Agent::Core {
 
   mutable sync::Mutex mutex_;
   std::map<SegmentId, HoldingPtr> table_ YONDER_GUARDED_BY(mutex_);
+  std::map<SegmentId, std::shared_ptr<internal::Kept>> kept_ YONDER_GUARDED_BY(mutex_);
   std::unordered_map<ProcessId, std::shared_ptr<internal::PeerLine>> lines_ YONDER_GUARDED_BY(mutex_);
   std::vector<os::Mapping> to_unmap_ YONDER_GUARDED_BY(mutex_);
   std::vector<HoldingPtr> ended_ YONDER_GUARDED_BY(mutex_);  // to be destroyed

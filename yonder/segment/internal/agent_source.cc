@@ -42,8 +42,7 @@ void Agent::Core::serve_source() {
       },
       worker);
   server_->handle<p::Arrived>(
-      [this](const rpc::Context&, const p::ArrivedRequest& request) { return take_arrived(request); },
-      worker);
+      [this](const rpc::Context&, const p::SegmentRanges& request) { return take_arrived(request); }, worker);
   server_->handle<p::Close>(
       [this](const rpc::Context&, const p::SegmentMessage& request) { return take_close(request); }, worker);
 }
@@ -68,22 +67,36 @@ Result<void> Agent::Core::connect(SegmentId segment, ProcessId target, ConnectOp
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOwned)
     return fail(ErrorCode::kAlreadyExists, "connect: the segment is already moving");
+  const ProcessId keeper = options.keep_until_complete;
+  if (keeper != ProcessId(0) && (keeper == self_ || keeper == target))
+    return fail(ErrorCode::kInvalidArgument, "connect: only a third process can keep a copy");
   YONDER_TRY(record, directory_.begin_move(segment, self_, target, deadline));
   const auto offer = [&]() -> Result<void> {
     YONDER_TRY(token, export_region(*holding));
+    const protocol::Place place{data_listener_->address(), token};
+    protocol::Place copy;
+    if (keeper != ProcessId(0)) {
+      YONDER_TRY(line, line_to(keeper, deadline));
+      YONDER_TRY(kept, line->call<protocol::Keep>({record, place}, deadline));
+      copy = std::move(kept);
+    }
     YONDER_TRY(rough,
                internal::data_ranges(holding->file, {.limit = protocol::kMaxRanges, .join = kRoughGap}));
     YONDER_TRY(line, line_to(target, deadline));
     YONDER_TRY_VOID(line->call<protocol::Offer>({.record = record,
-                                                 .data_address = data_listener_->address(),
-                                                 .region = token,
+                                                 .source = place,
                                                  .release_early = options.release_early,
-                                                 .data = {std::move(rough)}},
+                                                 .data = {std::move(rough)},
+                                                 .keeper = keeper,
+                                                 .copy = std::move(copy)},
                                                 deadline));
     return {};
   };
   if (Result<void> offered = offer(); !offered) {
-    if (is_unclear(offered.error().code())) forget_line(target);
+    if (is_unclear(offered.error().code())) {
+      forget_line(target);
+      forget_line(keeper);
+    }
     (void)directory_.cancel_move(segment, self_, deadline);
     const sync::LockGuard lock(holding->mutex);
     holding->region = fabric::Region();
@@ -92,6 +105,7 @@ Result<void> Agent::Core::connect(SegmentId segment, ProcessId target, ConnectOp
   const sync::LockGuard lock(holding->mutex);
   holding->epoch = record.epoch;
   holding->peer = target;
+  holding->keeper = keeper;
   holding->bytes_told = 0;
   holding->state = HoldingState::kOffered;
   return {};
@@ -101,14 +115,23 @@ Result<void> Agent::Core::cancel(SegmentId segment, Deadline deadline) {
   deadline = or_default(deadline);
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOffered) return {};
-  YONDER_TRY_VOID(directory_.cancel_move(segment, self_, deadline));
-  // If the target does not hear it now, it finds out from the directory.
-  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding->current_peer(), deadline))
-    (void)(*line)->call<protocol::Withdraw>({segment}, deadline);
+  YONDER_TRY_VOID(withdraw(*holding, deadline));
   const sync::LockGuard lock(holding->mutex);
   holding->region = fabric::Region();
   holding->room = os::Mapping();
   holding->state = HoldingState::kOwned;
+  return {};
+}
+
+Result<void> Agent::Core::withdraw(Holding& holding, Deadline deadline) {
+  YONDER_TRY_VOID(directory_.cancel_move(holding.id, self_, deadline));
+  // If target and keeper do not hear it now, they find out from the directory.
+  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding.current_peer(), deadline))
+    (void)(*line)->call<protocol::Withdraw>({holding.id}, deadline);
+  const ProcessId keeper = holding.current_keeper();
+  if (keeper == ProcessId(0)) return {};
+  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(keeper, deadline))
+    (void)(*line)->call<protocol::Close>({holding.id}, deadline);
   return {};
 }
 
@@ -162,7 +185,8 @@ void Agent::Core::tell_target(Holding& holding, ProcessId target, Deadline deadl
            {{"segment", holding.id.value()}, {"target", target.value()}, {"error", told.error()}});
 }
 
-Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) {
+Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
+                                          const std::function<Result<void>()>& last_use) {
   deadline = or_default(deadline);
   YONDER_TRY(holding, find_owned(segment));
   if (holding->current_state() != HoldingState::kOffered)
@@ -172,9 +196,17 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) 
   YONDER_TRY(line, line_to(target, deadline));
   YONDER_TRY_VOID(directory_.find(segment, deadline));
   YONDER_TRY_VOID(line->call<protocol::Prepare>({segment}, deadline));
+  YONDER_TRY_VOID(wake_keeper(*holding, deadline));
+  if (last_use) YONDER_TRY_VOID(last_use());
 
   const Instant fenced_at = clock_.now();
   YONDER_TRY_VOID(fence(*holding, target));
+  if (Result<void> kept = copy_to_keeper(*holding, deadline); !kept) {
+    unmap_later(holding->take_room());
+    restore(*holding);
+    (void)withdraw(*holding, deadline);
+    return std::unexpected(kept.error());
+  }
   if (Result<void> committed = commit(*holding, target, deadline); !committed) {
     if (is_unclear(committed.error().code())) {
       holding->set_state(HoldingState::kInDoubt);
@@ -193,6 +225,11 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline) 
 // ---------------------------------------------------------------- while it is read
 
 Result<protocol::Ranges> Agent::Core::answer_data_ranges(const protocol::DataRangesRequest& request) {
+  if (const std::shared_ptr<internal::Kept> kept = find_kept(request.segment)) {
+    YONDER_TRY(ranges,
+               internal::data_ranges(kept->file, {.from = request.from, .limit = protocol::kMaxRanges}));
+    return protocol::Ranges{std::move(ranges)};
+  }
   YONDER_TRY(holding, find(request.segment));
   if (holding->current_state() != HoldingState::kLeaving)
     return fail(ErrorCode::kNotFound, "data ranges of a segment that is not leaving");
@@ -201,11 +238,11 @@ Result<protocol::Ranges> Agent::Core::answer_data_ranges(const protocol::DataRan
   return protocol::Ranges{std::move(ranges)};
 }
 
-Result<rpc::Empty> Agent::Core::take_arrived(const protocol::ArrivedRequest& request) {
+Result<rpc::Empty> Agent::Core::take_arrived(const protocol::SegmentRanges& request) {
   YONDER_TRY(holding, find(request.segment));
   if (holding->current_state() != HoldingState::kLeaving)
     return fail(ErrorCode::kNotFound, "a segment arrives that is not leaving");
-  for (const ByteRange& range : request.arrived.ranges) {
+  for (const ByteRange& range : request.ranges.ranges) {
     if (range.offset % os::kPageBytes != 0 || range.length % os::kPageBytes != 0 ||
         range.offset + range.length > holding->file.size()) {
       return fail(ErrorCode::kOutOfBounds, "a segment arrives beyond its end");
@@ -218,6 +255,7 @@ Result<rpc::Empty> Agent::Core::take_arrived(const protocol::ArrivedRequest& req
 }
 
 Result<rpc::Empty> Agent::Core::take_close(const protocol::SegmentMessage& request) {
+  if (forget_kept(request.segment)) return rpc::Empty{};
   YONDER_TRY(holding, find(request.segment));
   if (holding->current_state() != HoldingState::kLeaving)
     return fail(ErrorCode::kNotFound, "close a segment that is not leaving");

@@ -67,7 +67,9 @@ Result<rpc::Empty> Agent::Core::take_offer(const rpc::Context& context, const pr
         YONDER_TRY_VOID(holding->second.populate_write(range.offset, range.length));
       }
     }
-    YONDER_TRY(arrival, Arrival::open(fabric_, {offer.data_address, offer.region},
+    std::vector<Arrival::Source> sources = {{offer.source.address, offer.source.region}};
+    if (offer.keeper != ProcessId(0)) sources.push_back({offer.copy.address, offer.copy.region});
+    YONDER_TRY(arrival, Arrival::open(fabric_, sources,
                                       {.seen = holding->seen(arena_), .filled = holding->second.bytes()},
                                       {.pull_on_touch = options_.receive.pull_on_touch,
                                        .source_timeout = options_.receive.source_timeout}));
@@ -76,6 +78,7 @@ Result<rpc::Empty> Agent::Core::take_offer(const rpc::Context& context, const pr
     holding->release_early = offer.release_early;
     holding->offered_on = context.connection;
     holding->peer = offer.record.owner;
+    holding->keeper = offer.keeper;
     holding->state = HoldingState::kExpected;
     return {};
   };
@@ -171,6 +174,8 @@ void Agent::Core::move_in(const HoldingPtr& holding, const std::stop_token& stop
   if (arrival->is_complete() && !finish(*holding)) return;
   // Also when the segment is dropped.
   tell_source(holding->id, holding->current_peer());
+  if (const ProcessId keeper = holding->current_keeper(); keeper != ProcessId(0))
+    tell_source(holding->id, keeper);
   const sync::LockGuard lock(holding->mutex);
   if (holding->state == HoldingState::kArriving && arrival->is_complete())
     holding->state = HoldingState::kOwned;
@@ -215,13 +220,21 @@ bool Agent::Core::ask_directory(const HoldingPtr& holding) {
 }
 
 void Agent::Core::skip_holes(Holding& holding, Arrival& arrival) {
-  const Deadline deadline = or_default({});
-  Result<std::shared_ptr<internal::PeerLine>> line = line_to(holding.current_peer(), deadline);
-  if (!line) return;
+  // Where nobody tells, holes are read like data.
+  const ProcessId keeper = holding.current_keeper();
+  const bool kept = keeper != ProcessId(0);
+  const Deadline first = kept ? Deadline::after(clock_, internal::kNextSourceAfter) : or_default({});
+  if (skip_holes_by(holding.current_peer(), first, holding, arrival) || !kept) return;
+  (void)skip_holes_by(keeper, or_default({}), holding, arrival);
+}
+
+bool Agent::Core::skip_holes_by(ProcessId process, Deadline deadline, Holding& holding, Arrival& arrival) {
+  Result<std::shared_ptr<internal::PeerLine>> line = line_to(process, deadline);
+  if (!line) return false;
   std::uint64_t from = 0;
   for (;;) {
     const Result<protocol::Ranges> data = (*line)->call<protocol::DataRanges>({holding.id, from}, deadline);
-    if (!data) return;  // Holes are then read like data.
+    if (!data) return false;
     for (const ByteRange& range : data->ranges) {
       if (range.offset > from) arrival.mark_zero({from, range.offset - from});
       from = range.offset + range.length;
@@ -229,6 +242,7 @@ void Agent::Core::skip_holes(Holding& holding, Arrival& arrival) {
     if (data->ranges.size() < protocol::kMaxRanges) break;
   }
   if (from < holding.bytes) arrival.mark_zero({from, holding.bytes - from});
+  return true;
 }
 
 Result<void> Agent::Core::fill(Holding& holding, Arrival& arrival, const std::stop_token& stop) {

@@ -41,6 +41,7 @@ void Agent::Core::tick(std::uint64_t round) {
     log_warn("segment", "lease not renewed", {{"process", self_.value()}, {"error", renewed.error()}});
   repeat_closings();
   give_back_memory();
+  if (round % kLookAfterLeavingRounds == 0) look_after_kept();
   std::vector<HoldingPtr> held;
   {
     const sync::LockGuard lock(mutex_);

@@ -13,17 +13,22 @@ namespace {
 
 constexpr std::size_t kPage = os::kPageBytes;
 
-bool is_loss(ErrorCode code) {
-  return code == ErrorCode::kConnectionLost || code == ErrorCode::kConnectionRefused ||
-         code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kUnknownKey ||
-         code == ErrorCode::kRegionRevoked;
-}
-
 void append_page(std::vector<ByteRange>& ranges, std::size_t page) {
   if (!ranges.empty() && ranges.back().offset + ranges.back().length == page * kPage) {
     ranges.back().length += kPage;
   } else {
     ranges.push_back({page * kPage, kPage});
+  }
+}
+
+// For somebody who may need this core to go on. First without sleeping, as a read on shm is
+// over in a microsecond; on a network the core is better given away.
+void wait_a_little(std::uint32_t round) {
+  constexpr std::uint32_t kYields = 16;
+  if (round < kYields) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
 
@@ -51,14 +56,15 @@ class Arrival::LaneLease {
   DemandLane* lane_;
 };
 
-Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const Source& source,
+Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const std::vector<Source>& sources,
                                                const Memory& memory, const ArrivalOptions& options) {
   YONDER_CHECK(memory.seen.size() == memory.filled.size() && memory.seen.size() % kPage == 0,
                "both mappings of a segment are alike");
   YONDER_TRY(uffd, os::Userfaultfd::open(
                        {.features = os::kUffdSigbus | os::kUffdMissingShmem | os::kUffdMinorShmem}));
-  auto arrival = std::unique_ptr<Arrival>(new Arrival(fabric, source, memory, options, std::move(uffd)));
-  YONDER_TRY_VOID(arrival->connect_lanes(fabric, source.address));
+  YONDER_CHECK(!sources.empty(), "a segment comes from somewhere");
+  auto arrival = std::unique_ptr<Arrival>(new Arrival(fabric, memory, options, std::move(uffd)));
+  for (const Source& source : sources) YONDER_TRY_VOID(arrival->add_route(fabric, source));
   if (fabric.capabilities().copies_unregistered) {
     YONDER_TRY(landing, fabric.register_memory({.memory = memory.filled}));
     arrival->landing_ = std::move(landing);
@@ -67,39 +73,47 @@ Result<std::unique_ptr<Arrival>> Arrival::open(fabric::Fabric& fabric, const Sou
   return arrival;
 }
 
-Arrival::Arrival(fabric::Fabric& fabric, const Source& source, const Memory& memory,
-                 const ArrivalOptions& options, os::Userfaultfd uffd)
+Arrival::Arrival(fabric::Fabric& fabric, const Memory& memory, const ArrivalOptions& options,
+                 os::Userfaultfd uffd)
     : memory_(memory),
       options_(options),
-      region_(source.region),
       clock_(fabric.clock()),
       pages_(memory.seen.size() / kPage),
       uffd_(std::move(uffd)),
-      lanes_(std::max(1u, options.demand_lanes)),
       states_(std::make_unique<std::atomic<std::uint8_t>[]>(pages_)),
       missing_(pages_),
       window_(options.min_pages) {}
 
 Arrival::~Arrival() = default;
 
-Result<void> Arrival::connect_lanes(fabric::Fabric& fabric, const std::string& address) {
-  for (DemandLane& lane : lanes_) {
-    YONDER_TRY(connected, connect_lane(fabric, address, 16));
+Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
+  auto route = std::make_unique<Route>(std::max(1u, options_.demand_lanes));
+  route->region = source.region;
+  for (DemandLane& lane : route->lanes) {
+    YONDER_TRY(connected, connect_lane(fabric, source, 16));
     lane.lane = std::move(connected);
   }
-  YONDER_TRY(connected, connect_lane(fabric, address, 64));
-  prefetch_lane_ = std::move(connected);
+  YONDER_TRY(connected, connect_lane(fabric, source, 64));
+  route->prefetch_lane = std::move(connected);
+  routes_.push_back(std::move(route));
   return {};
 }
 
 // The first read of a lane maps the source's memory and allocates what the endpoint needs:
 // not in the first touch, which is a signal handler.
-Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const std::string& address,
+Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const Source& source,
                                                     std::uint32_t depth) {
-  YONDER_TRY(lane, Lane::connect(fabric, address, depth));
+  YONDER_TRY(lane, Lane::connect(fabric, source.address, depth));
   std::array<std::byte, 64> ignored;
-  YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), region_.at(0), source_deadline()));
+  YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), source.region.at(0), source_deadline()));
   return lane;
+}
+
+bool Arrival::turn_away_from(std::size_t route) {
+  if (route + 1 >= routes_.size()) return false;
+  // Whoever finds it out first; the others come too late, and follow.
+  route_.compare_exchange_strong(route, route + 1, std::memory_order_acq_rel);
+  return true;
 }
 
 // ---------------------------------------------------------------- claims
@@ -167,17 +181,24 @@ fabric::LocalPiece Arrival::piece_of(Run run) const {
                                 landing_ ? landing_.local_key() : fabric::kUnregistered);
 }
 
-fabric::RemoteAddress Arrival::source_of(Run run) const { return region_.at(run.first * kPage); }
-
+// A source that does not answer may have used up the time: the next one has its own.
 Result<void> Arrival::fetch(Run run, Deadline deadline) {
-  Result<void> read;
-  {
-    const LaneLease lane(lanes_);
-    read = (*lane).read(piece_of(run), source_of(run), deadline);
+  for (;;) {
+    const std::size_t used = route();
+    Result<void> read;
+    {
+      Route& from = *routes_[used];
+      const LaneLease lane(from.lanes);
+      read = (*lane).read(piece_of(run), from.region.at(run.first * kPage),
+                          Deadline::earlier(deadline, route_deadline(used)));
+    }
+    if (read) return land(run);
+    if (!turn_away_from(used)) {
+      give_back(run);
+      return read;
+    }
+    deadline = source_deadline();
   }
-  if (read) return land(run);
-  give_back(run);
-  return read;
 }
 
 // The page has no data at the source: a page of zeros is allocated by looking at it.
@@ -212,7 +233,7 @@ void Arrival::mark_zero(ByteRange range) {
 
 // Returns when `page` has arrived; pulls up to `count` pages from there on.
 Result<void> Arrival::bring(std::size_t page, std::size_t count, Deadline deadline) {
-  for (;;) {
+  for (std::uint32_t round = 0;; ++round) {
     switch (states_[page].load(std::memory_order_acquire)) {
       case kArrived:
         return {};
@@ -224,7 +245,7 @@ Result<void> Arrival::bring(std::size_t page, std::size_t count, Deadline deadli
         break;
       default:  // Claimed: whoever did has a deadline, too.
         if (deadline.passed(clock_.now())) return fail(ErrorCode::kDeadlineExceeded, "wait for a page");
-        std::this_thread::yield();
+        wait_a_little(round);
     }
   }
 }
@@ -297,117 +318,6 @@ std::vector<ByteRange> Arrival::take_unreported() {
 Result<void> Arrival::finish() {
   YONDER_CHECK(is_complete(), "a segment is finished when all of it is there");
   return uffd_.unregister_range(memory_.seen);
-}
-
-// ---------------------------------------------------------------- prefetch
-
-// Keeps a few reads under way, in the order of addresses, on a lane of its own.
-class Arrival::Prefetcher {
- public:
-  Prefetcher(Arrival& arrival, const PrefetchOptions& options)
-      : arrival_(arrival), options_(options), jobs_(std::clamp(options.depth, 1u, 16u)) {}
-
-  Result<bool> run(const std::stop_token& stop) {
-    started_ = arrival_.clock_.now();
-    while (!arrival_.is_complete() && !stop.stop_requested()) {
-      start_jobs(stop);
-      if (under_way_ == 0) {
-        // The rest is claimed by others, or was given back behind us.
-        if (cursor_ >= arrival_.pages_) cursor_ = 0;
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-        continue;
-      }
-      YONDER_TRY_VOID(end_jobs());
-    }
-    while (under_way_ > 0) YONDER_TRY_VOID(end_jobs());
-    return arrival_.is_complete();
-  }
-
- private:
-  void start_jobs(const std::stop_token& stop) {
-    for (std::size_t i = 0; i < jobs_.size() && !stop.stop_requested(); ++i) {
-      if (jobs_[i].count > 0) continue;
-      const Run run = next_run();
-      if (run.count == 0) return;
-      if (!post(i, run)) return;
-    }
-  }
-
-  Run next_run() {
-    for (; cursor_ < arrival_.pages_; ++cursor_) {
-      const Run run = arrival_.claim(cursor_, options_.chunk_pages);
-      if (run.count == 0) continue;
-      cursor_ += run.count;
-      return run;
-    }
-    return {};
-  }
-
-  bool post(std::size_t i, Run run) {
-    keep_rate(run.count * kPage);
-    const fabric::LocalPiece piece = arrival_.piece_of(run);
-    const fabric::WorkRequest request{.op = fabric::Op::kRead,
-                                      .user_data = i,
-                                      .local = {&piece, 1},
-                                      .remote = arrival_.source_of(run),
-                                      .deadline = arrival_.source_deadline()};
-    const Result<std::size_t> posted = arrival_.prefetch_lane_->endpoint().post({&request, 1});
-    if (!posted || *posted == 0) {
-      arrival_.give_back(run);
-      return false;
-    }
-    jobs_[i] = run;
-    ++under_way_;
-    return true;
-  }
-
-  Result<void> end_jobs() {
-    fabric::CompletionQueue& queue = arrival_.prefetch_lane_->queue();
-    std::array<fabric::Completion, 16> done;
-    std::size_t count = queue.poll(done);
-    while (count == 0) {
-      // Every request has a deadline, so there is always something to come.
-      (void)queue.wait();
-      count = queue.poll(done);
-    }
-    ErrorCode worst = ErrorCode::kOk;
-    for (std::size_t i = 0; i < count; ++i) {
-      const Run run = std::exchange(jobs_[done[i].user_data], Run{});
-      --under_way_;
-      if (done[i].ok()) {
-        arrival_.land_unmapped(run);
-      } else {
-        arrival_.give_back(run);
-        worst = done[i].status;
-      }
-    }
-    if (worst == ErrorCode::kOk) return {};
-    if (!is_loss(worst)) return fail(worst, "prefetch a segment");
-    arrival_.lost_.store(true, std::memory_order_release);
-    return fail(ErrorCode::kSegmentLost, "prefetch a segment: its source does not answer");
-  }
-
-  void keep_rate(std::uint64_t bytes) {
-    if (options_.bytes_per_second == 0) return;
-    asked_ += bytes;
-    const auto due = std::chrono::nanoseconds(static_cast<std::int64_t>(
-        static_cast<double>(asked_) * 1e9 / static_cast<double>(options_.bytes_per_second)));
-    const Duration ahead = due - (arrival_.clock_.now() - started_);
-    if (ahead > Duration::zero())
-      std::this_thread::sleep_for(std::min<Duration>(ahead, std::chrono::seconds(1)));
-  }
-
-  Arrival& arrival_;
-  const PrefetchOptions options_;
-  std::vector<Run> jobs_;  // count 0: free
-  std::size_t under_way_ = 0;
-  std::size_t cursor_ = 0;
-  std::uint64_t asked_ = 0;
-  Instant started_;
-};
-
-Result<bool> Arrival::prefetch(const PrefetchOptions& options, const std::stop_token& stop) {
-  return Prefetcher(*this, options).run(stop);
 }
 
 }  // namespace yonder::segment::internal

@@ -53,6 +53,8 @@
 
 namespace yonder::segment::internal {
 
+inline constexpr Duration kNextSourceAfter = std::chrono::milliseconds(200);
+
 struct ArrivalOptions {
   // A touch of a page that has not arrived pulls it. Off: it is an error of the program.
   bool pull_on_touch = true;
@@ -60,8 +62,11 @@ struct ArrivalOptions {
   // Pages per pull: grows while touches are sequential, shrinks while they are not.
   std::uint32_t min_pages = 4;
   std::uint32_t max_pages = 64;
-  // How long a touch waits for its source before the page counts as lost.
+  // How long a touch waits for its source before the page counts as lost…
   Duration source_timeout = std::chrono::seconds(5);
+  // …and before the next source is asked, if there is one. It has the same bytes, so that a
+  // source that is only slow is no harm; who touched the page should not wait long.
+  Duration next_source_after = kNextSourceAfter;
 };
 
 struct PrefetchOptions {
@@ -83,15 +88,16 @@ class Arrival final : public FaultServer {
     std::span<std::byte> filled;
   };
 
-  // Connects the lanes and registers `memory.seen`.
-  static Result<std::unique_ptr<Arrival>> open(fabric::Fabric& fabric, const Source& source,
+  // Connects the lanes and registers `memory.seen`. The sources have the same bytes: when one
+  // does not answer, the next is asked from then on. Requires at least one.
+  static Result<std::unique_ptr<Arrival>> open(fabric::Fabric& fabric, const std::vector<Source>& sources,
                                                const Memory& memory, const ArrivalOptions& options);
   ~Arrival() override;
 
   FaultAnswer serve_fault(std::uintptr_t address) noexcept override;
 
-  // Returns when the range is there. kSegmentLost: the source does not answer; what has
-  // not arrived is in missing(). kDeadlineExceeded, kOutOfBounds.
+  // Returns when the range is there. kSegmentLost: no source answers; what has not arrived is
+  // in missing(). kDeadlineExceeded, kOutOfBounds.
   Result<void> pull(ByteRange range, Deadline deadline);
   // Pulls everything in order until all is there (true) or it is told to stop (false).
   // kSegmentLost.
@@ -105,7 +111,7 @@ class Arrival final : public FaultServer {
   std::vector<ByteRange> missing() const;
   // What has arrived since the last call of this. By one thread.
   std::vector<ByteRange> take_unreported();
-  // Whether the source was found dead.
+  // Whether every source was found dead.
   bool is_source_lost() const { return lost_.load(std::memory_order_acquire); }
   std::uint64_t faults() const { return faults_.load(std::memory_order_relaxed); }
 
@@ -121,19 +127,29 @@ class Arrival final : public FaultServer {
     std::atomic<bool> busy{false};
     std::unique_ptr<Lane> lane;
   };
+  // A source, with the connections to it.
+  struct Route {
+    explicit Route(std::uint32_t demand_lanes) : lanes(demand_lanes) {}
+    fabric::RegionToken region;
+    std::vector<DemandLane> lanes;
+    std::unique_ptr<Lane> prefetch_lane;
+  };
   class LaneLease;
   class Prefetcher;
 
-  Arrival(fabric::Fabric& fabric, const Source& source, const Memory& memory, const ArrivalOptions& options,
+  Arrival(fabric::Fabric& fabric, const Memory& memory, const ArrivalOptions& options,
           os::Userfaultfd faults);
-  Result<void> connect_lanes(fabric::Fabric& fabric, const std::string& address);
-  Result<std::unique_ptr<Lane>> connect_lane(fabric::Fabric& fabric, const std::string& address,
+  Result<void> add_route(fabric::Fabric& fabric, const Source& source);
+  Result<std::unique_ptr<Lane>> connect_lane(fabric::Fabric& fabric, const Source& source,
                                              std::uint32_t depth);
+  // acquire: pairs with turn_away_from(); not needed for the routes, which are constant.
+  std::size_t route() const { return route_.load(std::memory_order_acquire); }
+  // This route's source does not answer: the next one's turn. False if there is none.
+  bool turn_away_from(std::size_t route);
 
   // Claims missing pages from `first` on, at most `limit`.
   Run claim(std::size_t first, std::size_t limit);
   fabric::LocalPiece piece_of(Run run) const;
-  fabric::RemoteAddress source_of(Run run) const;
   Result<void> fetch(Run run, Deadline deadline);
   // Ends a claim; with or without mapping the pages.
   Result<void> land(Run run);
@@ -143,19 +159,23 @@ class Arrival final : public FaultServer {
   Result<void> admit(Run run);
   FaultAnswer admit_arrived(std::size_t page);
   Result<void> bring(std::size_t page, std::size_t count, Deadline deadline);
+  // Of a read by a route that begins now.
+  Deadline route_deadline(std::size_t route) const {
+    const bool last = route + 1 == routes_.size();
+    return Deadline::after(clock_, last ? options_.source_timeout : options_.next_source_after);
+  }
   Deadline source_deadline() const { return Deadline::after(clock_, options_.source_timeout); }
   Result<void> bring_zero(std::size_t page);
   std::size_t pages_for(std::size_t page);
 
   const Memory memory_;
   const ArrivalOptions options_;
-  const fabric::RegionToken region_;
   const Clock& clock_;
   const std::size_t pages_;
   os::Userfaultfd uffd_;
-  fabric::Region landing_;  // where a NIC needs registered memory
-  std::vector<DemandLane> lanes_;
-  std::unique_ptr<Lane> prefetch_lane_;
+  fabric::Region landing_;                      // where a NIC needs registered memory
+  std::vector<std::unique_ptr<Route>> routes_;  // constant once it is open
+  std::atomic<std::size_t> route_{0};           // only grows
   std::unique_ptr<std::atomic<std::uint8_t>[]> states_;
   std::atomic<std::uint64_t> missing_;
   std::vector<bool> reported_;  // by take_unreported(); its thread's

@@ -56,6 +56,7 @@ struct Holding {
   fabric::Region region YONDER_GUARDED_BY(mutex);
   os::Mapping room YONDER_GUARDED_BY(mutex);
   std::uint64_t bytes_told YONDER_GUARDED_BY(mutex) = 0;  // arrived at the target, it says
+  ProcessId keeper YONDER_GUARDED_BY(mutex);              // source and target: who keeps a copy; 0: nobody
 
   // Target: from the offer to the end.
   std::shared_ptr<Arrival> arrival YONDER_GUARDED_BY(mutex);
@@ -87,6 +88,10 @@ struct Holding {
   ProcessId current_peer() {
     const sync::LockGuard lock(mutex);
     return peer;
+  }
+  ProcessId current_keeper() {
+    const sync::LockGuard lock(mutex);
+    return keeper;
   }
   Epoch current_epoch() {
     const sync::LockGuard lock(mutex);

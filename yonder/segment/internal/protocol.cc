@@ -78,25 +78,39 @@ void Ranges::decode(rpc::Reader& in) {
   }
 }
 
-void OfferRequest::encode(rpc::Writer& out) const {
-  protocol::encode(out, record);
-  out.string(data_address, Directory::kMaxAddress);
+void Place::encode(rpc::Writer& out) const {
+  out.string(address, Directory::kMaxAddress);
   std::array<std::byte, fabric::RegionToken::kEncodedBytes> token;
   region.encode(token);
   out.fixed(token);
+}
+
+void Place::decode(rpc::Reader& in) {
+  address = in.string(Directory::kMaxAddress);
+  const Result<fabric::RegionToken> token =
+      fabric::RegionToken::decode(in.fixed(fabric::RegionToken::kEncodedBytes));
+  if (!token) return in.give_up();
+  region = *token;
+}
+
+void OfferRequest::encode(rpc::Writer& out) const {
+  protocol::encode(out, record);
+  source.encode(out);
   out.put(release_early);
   data.encode(out);
+  out.put(keeper);
+  if (keeper != ProcessId(0)) copy.encode(out);
 }
 
 void OfferRequest::decode(rpc::Reader& in) {
   record = decode_record(in);
-  data_address = in.string(Directory::kMaxAddress);
-  const Result<fabric::RegionToken> token =
-      fabric::RegionToken::decode(in.fixed(fabric::RegionToken::kEncodedBytes));
+  source.decode(in);
   release_early = in.get<bool>();
   data.decode(in);
-  if (!token || token->length < record.bytes) return in.give_up();
-  region = *token;
+  keeper = in.get<ProcessId>();
+  if (keeper != ProcessId(0)) copy.decode(in);
+  if (source.region.length < record.bytes) return in.give_up();
+  if (keeper != ProcessId(0) && copy.region.length < record.bytes) return in.give_up();
 }
 
 }  // namespace yonder::segment::protocol

@@ -18,10 +18,15 @@
 //   Transfer    segment, new epoch           –
 //   Withdraw    segment                      –
 //
+//   from a source to a third process that keeps a copy
+//   Keep        record, region               where the copy can be read
+//   KeepCopy    segment, ranges              – (the bytes were copied)
+//
 //   from a target to a source
 //   DataRanges  segment, from offset         where the segment has data
 //   Arrived     segment, ranges              –      may be given back
-//   Close       segment                      –      all has arrived, or is not wanted
+//   Close       segment                      –      all has arrived, or is not wanted; also to
+//                                                   the process that keeps a copy
 //
 // Everything that arrives is a peer's word: decode() refuses what makes no sense.
 //
@@ -125,16 +130,40 @@ struct Ranges {
   void decode(rpc::Reader& in);
 };
 
-struct OfferRequest {
-  static constexpr std::size_t kMaxBytes =
-      kRecordBytes + 4 + Directory::kMaxAddress + fabric::RegionToken::kEncodedBytes + 1 + Ranges::kMaxBytes;
-  SegmentRecord record;
-  std::string data_address;    // where the region can be read
-  fabric::RegionToken region;  // the segment's bytes
-  bool release_early = false;  // the source wants to hear of what has arrived
-  Ranges data;                 // roughly where there is data now: for making room
+// Where a segment's bytes can be read.
+struct Place {
+  static constexpr std::size_t kMaxBytes = 4 + Directory::kMaxAddress + fabric::RegionToken::kEncodedBytes;
+  std::string address;
+  fabric::RegionToken region;
   void encode(rpc::Writer& out) const;
   void decode(rpc::Reader& in);
+};
+
+struct OfferRequest {
+  static constexpr std::size_t kMaxBytes = kRecordBytes + 2 * Place::kMaxBytes + 8 + 1 + Ranges::kMaxBytes;
+  SegmentRecord record;
+  Place source;
+  bool release_early = false;  // the source wants to hear of what has arrived
+  Ranges data;                 // roughly where there is data now: for making room
+  ProcessId keeper;            // who keeps a copy, and where; 0: nobody
+  Place copy;
+  void encode(rpc::Writer& out) const;
+  void decode(rpc::Reader& in);
+};
+
+struct KeepRequest {
+  static constexpr std::size_t kMaxBytes = kRecordBytes + Place::kMaxBytes;
+  SegmentRecord record;
+  Place source;
+  void encode(rpc::Writer& out) const {
+    protocol::encode(out, record);
+    source.encode(out);
+  }
+  void decode(rpc::Reader& in) {
+    record = decode_record(in);
+    source.decode(in);
+    if (source.region.length < record.bytes) in.give_up();
+  }
 };
 
 struct TransferRequest {
@@ -165,17 +194,18 @@ struct DataRangesRequest {
   }
 };
 
-struct ArrivedRequest {
+// Ranges of a segment: that have arrived, or are to be copied.
+struct SegmentRanges {
   static constexpr std::size_t kMaxBytes = 8 + Ranges::kMaxBytes;
   SegmentId segment;
-  Ranges arrived;
+  Ranges ranges;
   void encode(rpc::Writer& out) const {
     out.put(segment);
-    arrived.encode(out);
+    ranges.encode(out);
   }
   void decode(rpc::Reader& in) {
     segment = in.get<SegmentId>();
-    arrived.decode(in);
+    ranges.decode(in);
   }
 };
 
@@ -196,7 +226,9 @@ struct Prepare : rpc::MethodOf<521, SegmentMessage, rpc::Empty> {};
 struct Transfer : rpc::MethodOf<522, TransferRequest, rpc::Empty> {};
 struct Withdraw : rpc::MethodOf<523, SegmentMessage, rpc::Empty> {};
 struct DataRanges : rpc::MethodOf<524, DataRangesRequest, Ranges> {};
-struct Arrived : rpc::MethodOf<525, ArrivedRequest, rpc::Empty> {};
+struct Arrived : rpc::MethodOf<525, SegmentRanges, rpc::Empty> {};
 struct Close : rpc::MethodOf<526, SegmentMessage, rpc::Empty> {};
+struct Keep : rpc::MethodOf<527, KeepRequest, Place> {};
+struct KeepCopy : rpc::MethodOf<528, SegmentRanges, rpc::Empty> {};
 
 }  // namespace yonder::segment::protocol

@@ -75,10 +75,18 @@ class Stage {
         return done(agent_->deallocate(segment));
       case What::kConnect:
         return done(agent_->connect(segment, ProcessId(packet.b), {.release_early = packet.c == 1}));
+      case What::kConnectKept:
+        return done(
+            agent_->connect(segment, ProcessId(packet.b), {.keep_until_complete = ProcessId(packet.c)}));
       case What::kCancel:
         return done(agent_->cancel(segment));
       case What::kTransfer:
         return transfer(segment);
+      case What::kTransferUnready: {
+        YONDER_TRY(transferred,
+                   agent_->transfer(segment, {}, [] { return fail(ErrorCode::kCancelled, "not ready"); }));
+        return transferred.epoch.value();
+      }
       case What::kTransferSlowly:
         return transfer_under_writes(segment);
       case What::kReceive: {
@@ -219,9 +227,14 @@ class Stage {
       }
     });
     std::this_thread::sleep_for(5ms);
-    stop.store(true, std::memory_order_release);
-    writer.join();
-    YONDER_TRY_VOID(transfer(segment));
+    const auto last_use = [&]() -> Result<void> {
+      stop.store(true, std::memory_order_release);
+      writer.join();
+      return {};
+    };
+    const Result<Transferred> transferred = agent_->transfer(segment, {}, last_use);
+    if (writer.joinable()) (void)last_use();
+    if (!transferred) return std::unexpected(transferred.error());
     return last.load(std::memory_order_acquire);
   }
 

@@ -23,29 +23,31 @@
 namespace yonder::segment::suite {
 
 enum class What : std::uint32_t {
-  kStart,           // text: the directory's address → process id
-  kAllocate,        // a: bytes, b: seed → segment id; filled with the seed's pattern
-  kAllocateSparse,  // the same, but only every 64th page has data
-  kDeallocate,      // a: segment
-  kConnect,         // a: segment, b: target, c: 1 for release_early
-  kCancel,          // a: segment
-  kTransfer,        // a: segment
-  kTransferSlowly,  // as kTransfer, with a writer that stores until the last moment; → its last number
-  kReceive,         // a: milliseconds → segment id
-  kCheck,           // a: segment, b: seed → wrong words, all pages touched in random order
-  kCheckByMany,     // the same by four threads at once, each in another order
-  kCheckAttempt,    // the same inside attempt()
-  kCheckSparse,     // as kCheck for kAllocateSparse; holes must be zero
-  kFill,            // a: segment, b: seed
-  kReadWord,        // a: segment, b: offset → word
-  kPull,            // a: segment, b: offset, c: length
-  kClose,           // a: segment
-  kMissing,         // a: segment → bytes
-  kLeft,            // → segments that are leaving or in doubt here
-  kResident,        // → bytes of memory that this process's segments have (all of its memfds)
-  kTouchFenced,     // a: segment address as integer: never returns
-  kAddress,         // a: segment → its address
-  kDecline,         // a: 1: refuses offers from now on
+  kStart,            // text: the directory's address → process id
+  kAllocate,         // a: bytes, b: seed → segment id; filled with the seed's pattern
+  kAllocateSparse,   // the same, but only every 64th page has data
+  kDeallocate,       // a: segment
+  kConnect,          // a: segment, b: target, c: 1 for release_early
+  kConnectKept,      // a: segment, b: target, c: who keeps a copy
+  kCancel,           // a: segment
+  kTransfer,         // a: segment
+  kTransferSlowly,   // as kTransfer, with a writer that stores until the last moment; → its last number
+  kTransferUnready,  // as kTransfer, but the application cannot end its use of the segment
+  kReceive,          // a: milliseconds → segment id
+  kCheck,            // a: segment, b: seed → wrong words, all pages touched in random order
+  kCheckByMany,      // the same by four threads at once, each in another order
+  kCheckAttempt,     // the same inside attempt()
+  kCheckSparse,      // as kCheck for kAllocateSparse; holes must be zero
+  kFill,             // a: segment, b: seed
+  kReadWord,         // a: segment, b: offset → word
+  kPull,             // a: segment, b: offset, c: length
+  kClose,            // a: segment
+  kMissing,          // a: segment → bytes
+  kLeft,             // → segments that are leaving or in doubt here
+  kResident,         // → bytes of memory that this process's segments have (all of its memfds)
+  kTouchFenced,      // a: segment address as integer: never returns
+  kAddress,          // a: segment → its address
+  kDecline,          // a: 1: refuses offers from now on
 };
 
 struct Command {

@@ -119,6 +119,16 @@ TEST_P(Migrations, SeeTheLastStoreOfTheSource) {
   EXPECT_EQ(actor(1).ask({.what = What::kReadWord, .a = id, .b = 0}).value(), last);
 }
 
+TEST_P(Migrations, StayWhereTheyAreIfTheSourceCannotEndItsUse) {
+  open(2);
+  const std::uint64_t id = offer(kMiB, 1);
+  EXPECT_EQ(actor(0).ask({.what = What::kTransferUnready, .a = id}).error(), ErrorCode::kCancelled);
+  EXPECT_EQ(record(id).owner, actor(0).id());
+  EXPECT_EQ(actor(0).ask({.what = What::kCheck, .a = id, .b = 1}).value(), 0u);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  EXPECT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+}
+
 TEST_P(Migrations, BringHolesAsZerosAndAllocateNothingForThem) {
   open(2);
   const std::uint64_t id = actor(0).ask({.what = What::kAllocateSparse, .a = 64 * kMiB, .b = 3}).value();
@@ -180,7 +190,7 @@ TEST_P(Migrations, CanBeCancelledBeforeTheTransfer) {
 }
 
 TEST_P(Migrations, RefuseWhatIsNotTheirs) {
-  open(2);
+  open(2, {.prefetch = false});  // So that it is still leaving.
   const std::uint64_t id = offer(kMiB, 1);
   EXPECT_EQ(actor(0).ask({.what = What::kDeallocate, .a = id}).error(), ErrorCode::kAlreadyExists);
   ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
@@ -245,6 +255,98 @@ TEST_P(Migrations, TellWhatIsMissingWhenTheSourceDiesDuringThePull) {
   // A touch is an error that can be caught, not the end.
   EXPECT_EQ(actor(1).ask({.what = What::kCheckAttempt, .a = id, .b = 1}).error(), ErrorCode::kSegmentLost);
   EXPECT_TRUE(actor(1).ask({.what = What::kDeallocate, .a = id}));
+}
+
+// Actor 0 is the source, 1 the target, 2 keeps a copy.
+std::uint64_t Migrations::offer_kept(std::uint64_t bytes, std::uint64_t seed) {
+  const std::uint64_t id = actor(0).ask({.what = What::kAllocate, .a = bytes, .b = seed}).value();
+  actor(0)
+      .ask({.what = What::kConnectKept, .a = id, .b = actor(1).id().value(), .c = actor(2).id().value()})
+      .value();
+  return id;
+}
+
+TEST_P(Migrations, LoseNothingWithTheSourceIfAThirdKeepsACopy) {
+  for (const bool prefetch : {false, true}) {
+    open(3, {.prefetch = prefetch, .source_timeout_ms = 500});
+    const std::uint64_t id = offer_kept(8 * kMiB, 6);
+    ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+    ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+    actor(0).kill();
+    // Slowly at first, so that the rest comes when the death is known (on shm the memory of a
+    // dead process can be read for a while).
+    for (std::uint64_t page = 0; page < 100; ++page) {
+      ASSERT_TRUE(actor(1).ask({.what = What::kPull, .a = id, .b = page * 4096, .c = 4096}));
+      std::this_thread::sleep_for(5ms);
+    }
+    EXPECT_EQ(actor(1).ask({.what = What::kCheckByMany, .a = id, .b = 6}).value(), 0u);
+    ASSERT_TRUE(actor(1).ask({.what = What::kClose, .a = id}));
+    EXPECT_EQ(actor(1).ask({.what = What::kMissing, .a = id}).value(), 0u);
+    // The copy is not needed any more.
+    EXPECT_TRUE(eventually([&] { return actor(2).ask({.what = What::kResident}).value() == 0; }));
+    TearDown();
+  }
+}
+
+TEST_P(Migrations, PullHolesFromNobodyAlthoughTheSourceDied) {
+  open(3, {.source_timeout_ms = 500});
+  const std::uint64_t id = actor(0).ask({.what = What::kAllocateSparse, .a = 64 * kMiB, .b = 3}).value();
+  ASSERT_TRUE(actor(0).ask(
+      {.what = What::kConnectKept, .a = id, .b = actor(1).id().value(), .c = actor(2).id().value()}));
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  actor(0).kill();
+  ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+  EXPECT_EQ(actor(1).ask({.what = What::kCheckSparse, .a = id, .b = 3}).value(), 0u);
+  EXPECT_LT(actor(2).ask({.what = What::kResident}).value(), 32 * kMiB);
+}
+
+TEST_P(Migrations, StayWithTheSourceIfTheKeeperDies) {
+  open(3, {}, 500ms);
+  const std::uint64_t id = offer_kept(kMiB, 2);
+  actor(2).kill();
+  EXPECT_FALSE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  EXPECT_EQ(record(id).owner, actor(0).id());
+  ASSERT_TRUE(actor(0).ask({.what = What::kCancel, .a = id}));
+  EXPECT_EQ(record(id).state, SegmentState::kOwned);
+  EXPECT_EQ(actor(0).ask({.what = What::kCheck, .a = id, .b = 2}).value(), 0u);
+  // And can go without one.
+  EXPECT_TRUE(eventually([&] {
+    return actor(0).ask({.what = What::kConnect, .a = id, .b = actor(1).id().value()}).has_value();
+  }));
+  EXPECT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+}
+
+TEST_P(Migrations, NeedNoKeeperWhileTheSourceLives) {
+  open(3, {.prefetch = false}, 500ms);
+  const std::uint64_t id = offer_kept(4 * kMiB, 2);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+  actor(2).kill();
+  EXPECT_EQ(actor(1).ask({.what = What::kCheck, .a = id, .b = 2}).value(), 0u);
+  EXPECT_TRUE(eventually([&] { return actor(0).ask({.what = What::kLeft}).value() == 0; }));
+}
+
+TEST_P(Migrations, LeaveNoCopyBehindWhenTheyEndEarly) {
+  open(3, {.prefetch = false}, 500ms);
+  const auto kept_bytes = [&] { return actor(2).ask({.what = What::kResident}).value(); };
+  const std::uint64_t cancelled = offer_kept(kMiB, 1);
+  ASSERT_TRUE(actor(0).ask({.what = What::kCancel, .a = cancelled}));
+  const std::uint64_t id = offer_kept(kMiB, 2);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  EXPECT_GE(kept_bytes(), kMiB);
+  actor(1).kill();
+  EXPECT_TRUE(eventually([&] { return kept_bytes() == 0; }));
+}
+
+TEST_P(Migrations, AreKeptByAThirdOnly) {
+  open(2);
+  const std::uint64_t id = actor(0).ask({.what = What::kAllocate, .a = kMiB, .b = 1}).value();
+  for (const std::size_t keeper : {0, 1}) {
+    const Command connect{
+        .what = What::kConnectKept, .a = id, .b = actor(1).id().value(), .c = actor(keeper).id().value()};
+    EXPECT_EQ(actor(0).ask(connect).error(), ErrorCode::kInvalidArgument);
+  }
+  EXPECT_EQ(record(id).state, SegmentState::kOwned);
 }
 
 TEST_P(Migrations, EndATouchOfALostPageWithAClearMessage) {

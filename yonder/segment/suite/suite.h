@@ -39,6 +39,7 @@ class Migrations : public ::testing::TestWithParam<std::string> {
   Actor& actor(std::size_t i) { return *actors_[i]; }
   // Actor 0 allocates a segment and connects it to actor 1.
   std::uint64_t offer(std::uint64_t bytes, std::uint64_t seed, std::uint64_t early = 0);
+  std::uint64_t offer_kept(std::uint64_t bytes, std::uint64_t seed);
   SegmentRecord record(std::uint64_t id) { return directory_->find(SegmentId(id), {}).value(); }
 
  private:

@@ -1,0 +1,98 @@
+// Moves that somebody asked for: by a person, or by the balancer.
+
+#include <algorithm>
+#include <utility>
+
+#include "yonder/base/log.h"
+#include "yonder/cache/internal/cluster_core.h"
+
+namespace yonder::cache {
+
+using segment::ProcessId;
+using segment::SegmentId;
+
+void Cluster::Core::run_orders() {
+  const Result<std::optional<MoveOrder>> order = registry_->take_order(agent_->id(), soon());
+  if (!order || !*order) return;
+  const Result<std::map<ProcessId, std::string>> known = names();
+  const auto to = known ? known->find((*order)->to) : decltype(known->end()){};
+  Result<void> moved = fail(ErrorCode::kNotFound, "the target of a move is gone");
+  if (known && to != known->end()) moved = migrate((*order)->partition, to->second, {});
+  if (!moved)
+    log_warn("cache", "a move failed", {{"partition", (*order)->partition}, {"error", moved.error()}});
+  (void)registry_->finish_order((*order)->id, moved ? ErrorCode::kOk : moved.error().code(), soon());
+}
+
+void Cluster::Core::report_loads() {
+  std::vector<LoadReport> loads;
+  for (std::uint32_t i = 0; i < store_.partitions(); ++i) {
+    if (!store_.is_local(i)) continue;
+    LoadReport load{.partition = i, .operations = store_.operations(i)};
+    const Access access =
+        store_.visit_partition(i, [&](Partition& partition) { load.bytes = partition.stats().heap_bytes; });
+    if (access == Access::kDone) loads.push_back(load);
+  }
+  if (const Result<void> reported = registry_->report(loads, soon()); !reported)
+    log_warn("cache", "loads not reported", {{"error", reported.error()}});
+}
+
+// While moves are under way their effect is not in the loads yet.
+void Cluster::Core::balance() {
+  const Result<std::vector<MoveOrder>> orders = registry_->orders(soon());
+  if (!orders) return;
+  const bool open = std::any_of(orders->begin(), orders->end(), [](const MoveOrder& order) {
+    return order.state == OrderState::kQueued || order.state == OrderState::kRunning;
+  });
+  if (!open) (void)rebalance(true);
+}
+
+Result<std::map<ProcessId, std::string>> Cluster::Core::names() {
+  YONDER_TRY(servers, registry_->servers(soon()));
+  std::map<ProcessId, std::string> found;
+  for (const PartitionPlace& place : servers) found[place.owner] = place.server;
+  return found;
+}
+
+Result<std::uint64_t> Cluster::Core::order(std::uint32_t partition, const std::string& server) {
+  YONDER_TRY(target, process_of(server, soon()));
+  return registry_->order(partition, target, soon());
+}
+
+Result<std::vector<Cluster::Job>> Cluster::Core::jobs() {
+  YONDER_TRY(orders, registry_->orders(soon()));
+  YONDER_TRY(known, names());
+  std::vector<Job> listed;
+  for (const MoveOrder& order : orders) listed.push_back({order, known[order.from], known[order.to]});
+  return listed;
+}
+
+Result<std::uint64_t> Cluster::Core::roll_back(std::uint64_t job) {
+  YONDER_TRY(orders, registry_->orders(soon()));
+  for (const MoveOrder& order : orders) {
+    if (order.id != job) continue;
+    if (order.state != OrderState::kDone)
+      return fail(ErrorCode::kAlreadyExists, "roll a job back that is not done",
+                  static_cast<std::int64_t>(job));
+    return registry_->order(order.partition, order.from, soon());
+  }
+  return fail(ErrorCode::kNotFound, "roll back: no such job", static_cast<std::int64_t>(job));
+}
+
+Result<std::vector<Cluster::Job>> Cluster::Core::rebalance(bool apply) {
+  YONDER_TRY(moves, registry_->plan(soon()));
+  YONDER_TRY(known, names());
+  std::vector<Job> planned;
+  for (const PlannedMove& move : moves) {
+    Job job{.order = {.partition = move.partition, .from = move.from, .to = move.to},
+            .from = known[move.from],
+            .to = known[move.to]};
+    if (apply) {
+      YONDER_TRY(id, registry_->order(move.partition, move.to, soon()));
+      job.order.id = id;
+    }
+    planned.push_back(std::move(job));
+  }
+  return planned;
+}
+
+}  // namespace yonder::cache
