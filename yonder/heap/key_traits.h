@@ -25,6 +25,15 @@ struct KeyTraits {
   static Result<K> keep(View key) { return key; }
 };
 
+namespace internal {
+// All bits of the result depend on all of the key's hash, which may be the key itself.
+constexpr std::uint64_t mixed_hash(std::uint64_t hash) {
+  hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93;
+  hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93;
+  return hash ^ (hash >> 32);
+}
+}  // namespace internal
+
 template <>
 struct KeyTraits<string> {
   using View = std::string_view;

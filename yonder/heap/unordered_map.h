@@ -173,13 +173,7 @@ class unordered_map {
       internal::lost(result.error());
     return std::move(*result);
   }
-  // All bits of the result depend on all of the key's hash, which may be the key itself.
-  static std::uint64_t hash_of(KeyView key) {
-    std::uint64_t hash = Traits::hash(key);
-    hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93;
-    hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93;
-    return hash ^ (hash >> 32);
-  }
+  static std::uint64_t hash_of(KeyView key) { return internal::mixed_hash(Traits::hash(key)); }
   static std::uint64_t prefix(std::uint64_t hash, std::uint32_t depth) {
     return depth == 0 ? 0 : hash >> (64 - depth);
   }
