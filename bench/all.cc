@@ -7,6 +7,7 @@
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
 #include "bench/hashtable/hashtable_bench.h"
+#include "bench/heap/barrier_bench.h"
 #include "bench/heap/heap_bench.h"
 #include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
@@ -28,6 +29,8 @@ constexpr std::array kBenchmarks = {
     Benchmark{"access-pattern", "sequential against random places in large remote memory",
               &run_access_pattern_bench},
     Benchmark{"atomics", "remote locks and sequencers against requests and a local lock", &run_atomics_bench},
+    Benchmark{"barrier", "far pointers to local memory against plain ones; what eviction and tables cost",
+              &run_barrier_bench},
     Benchmark{"compaction", "readers before, while and after their memory is compacted (--pause-us P)",
               &run_compaction_bench},
     Benchmark{"consolidation", "small writes through a burst buffer against one by one",
