@@ -2,13 +2,13 @@
 // `yonder bench prefetch`: a sequential scan of objects of which a quarter is local, with and
 // without reading ahead, against what the link can carry.
 //
-//   PROVIDER_prefetch_vs_none   bytes a second with HeapOptions::read_ahead / without
-//   PROVIDER_scan_vs_link       with it / reads of 4 KiB, 16 under way, over the same kind of
-//                               connection to the same kind of memory
+//   prefetch_vs_none   bytes a second with HeapOptions::read_ahead / without
+//   scan_vs_link       with it / reads of 4 KiB, 64 under way, over the same kind of
+//                      connection to the same kind of memory
 //
-// Without a prefix: those of tcp, which the project's goal speaks of.
+// Those of tcp; over shm (with the rdma100g model) the keys begin with shm_.
 //
-//   --set bytes=B    how much is scanned; 256 MiB, or 64 MiB with --quick
+//   --set bytes=B    how much is scanned; 1 GiB, or 64 MiB with --quick
 
 #include "bench/harness/benchmark.h"
 

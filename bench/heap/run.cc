@@ -18,8 +18,6 @@
 namespace yonder::bench::heap {
 namespace {
 
-static_assert(std::is_trivially_copyable_v<RunResult>, "it is written by one process and read by another");
-
 // The counters that count from the beginning, without those before `begin`.
 far::HeapStats since(far::HeapStats now, const far::HeapStats& begin) {
   using Counter = std::uint64_t far::HeapStats::*;
@@ -135,13 +133,39 @@ Bytes far_bytes_of(const RunOptions& options) {
   return Bytes(options.work.bytes * 6 + (std::uint64_t{64} << 20));
 }
 
-Result<RunResult> run_in_child(const RunOptions& options) {
-  YONDER_TRY(shared, os::Mapping::anonymous({.bytes = sizeof(RunResult), .shared = true}));
-  auto* const result = new (shared.data()) RunResult;
-  YONDER_TRY(child, os::Child::fork([&] { return run_here(options, *result); }));
-  YONDER_TRY(status, child.wait(Deadline::at(os::SteadyClock::read() + options.timeout)));
+namespace {
+
+// Runs `body`, which leaves a T in memory that we share with it.
+template <typename T>
+Result<T> value_from_child(const std::function<int(T&)>& body, Duration timeout) {
+  static_assert(std::is_trivially_copyable_v<T>, "it is written by one process and read by another");
+  YONDER_TRY(shared, os::Mapping::anonymous({.bytes = sizeof(T), .shared = true}));
+  auto* const value = new (shared.data()) T{};
+  YONDER_TRY(child, os::Child::fork([&] { return body(*value); }));
+  YONDER_TRY(status, child.wait(Deadline::at(os::SteadyClock::read() + timeout)));
   if (!status.success()) return fail(ErrorCode::kClosed, "heap bench: a run ended badly", status.value);
-  return *result;
+  return *value;
+}
+
+}  // namespace
+
+Result<RunResult> run_in_child(const RunOptions& options) {
+  return value_from_child<RunResult>([&](RunResult& result) { return run_here(options, result); },
+                                     options.timeout);
+}
+
+Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout) {
+  return value_from_child<double>(
+      [&](double& number) {
+        const Result<double> measured = measure();
+        if (!measured) {
+          fmt::print(stderr, "heap bench: {}\n", measured.error().to_string());
+          return 1;
+        }
+        number = *measured;
+        return 0;
+      },
+      timeout);
 }
 
 }  // namespace yonder::bench::heap

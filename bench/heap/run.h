@@ -58,5 +58,7 @@ Bytes far_bytes_of(const RunOptions& options);
 // Errors: kDeadlineExceeded (see timeout), kClosed (the child crashed or its heap could not be
 // made; the reason is on its standard error).
 Result<RunResult> run_in_child(const RunOptions& options);
+// A number that is measured in a process of its own: one that makes threads, say. Errors as above.
+Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout);
 
 }  // namespace yonder::bench::heap
