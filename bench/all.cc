@@ -7,7 +7,9 @@
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
 #include "bench/hashtable/hashtable_bench.h"
+#include "bench/heap/barrier_bench.h"
 #include "bench/heap/heap_bench.h"
+#include "bench/heap/prefetch_bench.h"
 #include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
 #include "bench/migrate/migrate_bench.h"
@@ -28,6 +30,8 @@ constexpr std::array kBenchmarks = {
     Benchmark{"access-pattern", "sequential against random places in large remote memory",
               &run_access_pattern_bench},
     Benchmark{"atomics", "remote locks and sequencers against requests and a local lock", &run_atomics_bench},
+    Benchmark{"barrier", "far pointers to local memory against plain ones; what eviction and tables cost",
+              &run_barrier_bench},
     Benchmark{"compaction", "readers before, while and after their memory is compacted (--pause-us P)",
               &run_compaction_bench},
     Benchmark{"consolidation", "small writes through a burst buffer against one by one",
@@ -47,6 +51,8 @@ constexpr std::array kBenchmarks = {
     Benchmark{"migrate", "segments and containers that move between two live processes", &run_migrate_bench},
     Benchmark{"numa", "thread, memory and NIC on one socket or not, and the router", &run_numa_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
+    Benchmark{"prefetch", "a scan of far memory with and without reading ahead, against the link",
+              &run_prefetch_bench},
     Benchmark{"rcached", "the cache server against Debian's memcached: throughput, latency, memory",
               &run_rcached_bench},
     Benchmark{"vector-io", "small pieces packed, gathered, behind one doorbell, one by one",

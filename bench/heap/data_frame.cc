@@ -12,7 +12,9 @@
 namespace yonder::bench::heap {
 namespace {
 
-constexpr unsigned kColumns = 6;  // And as many copies.
+// And as many copies: a column is a quarter of the memory, so that a shuffle of one column is
+// already more than a small local memory holds.
+constexpr unsigned kColumns = 2;
 constexpr std::size_t kRowsPerChunk = 64;
 
 template <typename Memory>

@@ -12,7 +12,7 @@ namespace yonder::bench::heap {
 namespace {
 
 constexpr unsigned kBatches = 3;
-constexpr unsigned kIterations = 4;  // After each batch.
+constexpr unsigned kIterations = 3;  // After each batch.
 constexpr double kDamping = 0.85;
 constexpr std::uint64_t kEdgesPerVertex = 20;
 

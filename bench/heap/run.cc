@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -16,8 +17,6 @@
 
 namespace yonder::bench::heap {
 namespace {
-
-static_assert(std::is_trivially_copyable_v<RunResult>, "it is written by one process and read by another");
 
 // The counters that count from the beginning, without those before `begin`.
 far::HeapStats since(far::HeapStats now, const far::HeapStats& begin) {
@@ -51,6 +50,20 @@ far::HeapOptions heap_options(const RunOptions& options) {
 
 std::uint64_t far_bytes_in_use(const far::HeapStats& stats) { return stats.live_pages * far::kPageBytes; }
 
+// What the objects take when garbage is gone: the heap's background frees empty pages a few at a
+// time, so it is given a moment.
+std::uint64_t compact_bytes(far::Heap& heap) {
+  heap.evacuate();
+  std::uint64_t bytes = far_bytes_in_use(heap.stats());
+  for (int round = 0; round < 100; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    const std::uint64_t now = far_bytes_in_use(heap.stats());
+    if (now == bytes) break;
+    bytes = now;
+  }
+  return bytes;
+}
+
 // Ends the child: to free millions of far objects one by one would take longer than the run.
 [[noreturn]] void leave_with(const Measured& measured, RunResult& result) {
   result.operations = measured.operations;
@@ -76,7 +89,10 @@ int run_far(const RunOptions& options, RunResult& result) {
   work.on_end = [&](const Measured& measured) {
     const far::HeapStats end = heap.stats();
     result.stats = since(end, begin);
-    result.working_set_bytes = std::max(far_bytes_in_use(begin), far_bytes_in_use(end));
+    result.far_bytes = std::max(far_bytes_in_use(begin), far_bytes_in_use(end));
+    result.metadata_bytes = end.metadata_bytes;
+    // Asked of a run on all local memory only, to divide it.
+    if (options.local.count() == 0) result.working_set_bytes = compact_bytes(heap);
     leave_with(measured, result);
   };
   options.workload->far(work);
@@ -112,17 +128,44 @@ const char* name_of(MemoryKind kind) {
 }
 
 Bytes far_bytes_of(const RunOptions& options) {
-  // Garbage that is not collected yet, and pages that are not full, need room too.
-  return Bytes(options.work.bytes * 3 + (std::uint64_t{64} << 20));
+  // Pages whose objects came in one by one stay on the node until the last of them did: most
+  // have little in them, and there are several times as many as full ones would be.
+  return Bytes(options.work.bytes * 6 + (std::uint64_t{64} << 20));
 }
 
-Result<RunResult> run_in_child(const RunOptions& options) {
-  YONDER_TRY(shared, os::Mapping::anonymous({.bytes = sizeof(RunResult), .shared = true}));
-  auto* const result = new (shared.data()) RunResult;
-  YONDER_TRY(child, os::Child::fork([&] { return run_here(options, *result); }));
-  YONDER_TRY(status, child.wait(Deadline::at(os::SteadyClock::read() + options.timeout)));
+namespace {
+
+// Runs `body`, which leaves a T in memory that we share with it.
+template <typename T>
+Result<T> value_from_child(const std::function<int(T&)>& body, Duration timeout) {
+  static_assert(std::is_trivially_copyable_v<T>, "it is written by one process and read by another");
+  YONDER_TRY(shared, os::Mapping::anonymous({.bytes = sizeof(T), .shared = true}));
+  auto* const value = new (shared.data()) T{};
+  YONDER_TRY(child, os::Child::fork([&] { return body(*value); }));
+  YONDER_TRY(status, child.wait(Deadline::at(os::SteadyClock::read() + timeout)));
   if (!status.success()) return fail(ErrorCode::kClosed, "heap bench: a run ended badly", status.value);
-  return *result;
+  return *value;
+}
+
+}  // namespace
+
+Result<RunResult> run_in_child(const RunOptions& options) {
+  return value_from_child<RunResult>([&](RunResult& result) { return run_here(options, result); },
+                                     options.timeout);
+}
+
+Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout) {
+  return value_from_child<double>(
+      [&](double& number) {
+        const Result<double> measured = measure();
+        if (!measured) {
+          fmt::print(stderr, "heap bench: {}\n", measured.error().to_string());
+          return 1;
+        }
+        number = *measured;
+        return 0;
+      },
+      timeout);
 }
 
 }  // namespace yonder::bench::heap

@@ -46,8 +46,10 @@ struct RunResult {
   std::uint64_t p50_ns = 0;  // 0 for all: the workload has no requests, or they were not timed.
   std::uint64_t p90_ns = 0;
   std::uint64_t p99_ns = 0;
-  std::uint64_t working_set_bytes = 0;  // Far pages at their most, at the ends of phases.
-  far::HeapStats stats;                 // Of the measured phase.
+  std::uint64_t far_bytes = 0;          // Far pages in use, at the ends of the measured phase.
+  std::uint64_t working_set_bytes = 0;  // The same without garbage; if all was local.
+  std::uint64_t metadata_bytes = 0;
+  far::HeapStats stats;  // Of the measured phase.
 };
 
 // How much the far heap of a run has for its objects.
@@ -56,5 +58,7 @@ Bytes far_bytes_of(const RunOptions& options);
 // Errors: kDeadlineExceeded (see timeout), kClosed (the child crashed or its heap could not be
 // made; the reason is on its standard error).
 Result<RunResult> run_in_child(const RunOptions& options);
+// A number that is measured in a process of its own: one that makes threads, say. Errors as above.
+Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout);
 
 }  // namespace yonder::bench::heap

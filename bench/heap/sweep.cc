@@ -1,6 +1,7 @@
 #include "bench/heap/sweep.h"
 
 #include <fmt/format.h>
+#include <stdio.h>
 
 #include <array>
 #include <cmath>
@@ -23,6 +24,11 @@ double geometric_mean(const std::vector<double>& logarithms) {
 
 }  // namespace
 
+Work work_for(const Workload& workload, Work work) {
+  work.bytes = static_cast<std::uint64_t>(static_cast<double>(work.bytes) * workload.share_of_bytes);
+  return work;
+}
+
 Result<RunResult> measure_run(RunOptions options, const std::string& provider) {
   std::optional<FarNode> node;
   if (options.memory != MemoryKind::kPlain && provider == "tcp") {
@@ -32,7 +38,12 @@ Result<RunResult> measure_run(RunOptions options, const std::string& provider) {
   } else {
     options.link = "model=rdma100g";
   }
-  return run_in_child(options);
+  Result<RunResult> run = run_in_child(options);
+  // The error alone does not say which of two hundred runs it was.
+  if (!run)
+    fmt::print(stderr, "heap bench: {} on {} with {} local bytes failed\n", options.workload->name,
+               name_of(options.memory), options.local.count());
+  return run;
 }
 
 Result<void> Sweep::run() {
@@ -57,7 +68,7 @@ Result<void> Sweep::run_workload(const Workload& workload) {
 Result<RunResult> Sweep::measure(const Workload& workload, MemoryKind kind, unsigned percent) {
   return measure_run({.workload = &workload,
                       .memory = kind,
-                      .work = options_.work,
+                      .work = work_for(workload, options_.work),
                       .local = Bytes(percent == kAll ? 0 : working_set_bytes_ * percent / 100)},
                      options_.provider);
 }
@@ -99,6 +110,7 @@ void Sweep::report_run(const std::string& name, const RunResult& run) {
   const auto count = [&](const char* what, std::uint64_t value) {
     report_.result(fmt::format("{}_{}", name, what), static_cast<double>(value));
   };
+  count("far_bytes", run.far_bytes);
   count("page_ins", stats.page_ins);
   count("object_ins", stats.object_ins);
   count("read_ahead", stats.read_ahead);

@@ -22,6 +22,8 @@ struct SweepOptions {
   std::string prefix;    // Of all keys.
 };
 
+// The work for this workload when a benchmark was asked for `work`.
+Work work_for(const Workload& workload, Work work);
 // Runs with the far side that `provider` says.
 Result<RunResult> measure_run(RunOptions options, const std::string& provider);
 

@@ -11,12 +11,12 @@ namespace yonder::bench::heap {
 namespace {
 
 constexpr unsigned kBatches = 3;
-constexpr std::uint64_t kEdgesPerVertex = 24;
+constexpr std::uint64_t kEdgesPerVertex = 16;
 // Skew is milder than GPR's: counting is quadratic in the degree, and a few vertices would be
 // all that is measured.
 constexpr double kTheta = 0.3;
-// Triangles are counted at every sixteenth vertex, others after each batch.
-constexpr std::uint32_t kCountedStep = 16;
+// Triangles are counted at every 32nd vertex, others after each batch.
+constexpr std::uint32_t kCountedStep = 32;
 
 std::uint64_t common(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
   std::uint64_t count = 0;

@@ -15,11 +15,13 @@
 namespace yonder::bench::heap {
 namespace {
 
+constexpr double kGraphShare = 0.25;
+
 constexpr std::array kWorkloads = {
     Workload{"MCD-CL", &run_mcd_cl<Far>, &run_mcd_cl<Plain>},
     Workload{"MCD-U", &run_mcd_u<Far>, &run_mcd_u<Plain>},
-    Workload{"GPR", &run_page_rank<Far>, &run_page_rank<Plain>},
-    Workload{"ATC", &run_triangles<Far>, &run_triangles<Plain>},
+    Workload{"GPR", &run_page_rank<Far>, &run_page_rank<Plain>, kGraphShare},
+    Workload{"ATC", &run_triangles<Far>, &run_triangles<Plain>, kGraphShare},
     Workload{"MWC", &run_word_count<Far>, &run_word_count<Plain>},
     Workload{"MPVC", &run_page_views<Far>, &run_page_views<Plain>},
     Workload{"DF", &run_data_frame<Far>, &run_data_frame<Plain>},
