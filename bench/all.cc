@@ -7,6 +7,7 @@
 #include "bench/fragmentation/fragmentation_bench.h"
 #include "bench/fragmentation/traces_bench.h"
 #include "bench/hashtable/hashtable_bench.h"
+#include "bench/heap/redis_bench.h"
 #include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
 #include "bench/migrate/migrate_bench.h"
@@ -38,6 +39,8 @@ constexpr std::array kBenchmarks = {
               &run_traces_bench},
     Benchmark{"hashtable", "a hash table in remote memory against a local one, and against itself plain",
               &run_hashtable_bench},
+    Benchmark{"heap-redis", "an unmodified redis-server, half of it local, against the kernel's swap",
+              &run_redis_bench},
     Benchmark{"join", "the distributed join against one machine, simulated, and a oneTBB join, real",
               &run_join_bench},
     Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},
