@@ -10,6 +10,7 @@
 #include "bench/heap/barrier_bench.h"
 #include "bench/heap/heap_bench.h"
 #include "bench/heap/prefetch_bench.h"
+#include "bench/heap/redis_bench.h"
 #include "bench/join/join_bench.h"
 #include "bench/log/log_bench.h"
 #include "bench/migrate/migrate_bench.h"
@@ -45,6 +46,8 @@ constexpr std::array kBenchmarks = {
               &run_hashtable_bench},
     Benchmark{"heap", "eight programs on far memory: hybrid against paging, objects, plain memory and swap",
               &run_heap_bench},
+    Benchmark{"heap-redis", "an unmodified redis-server, half of it local, against the kernel's swap",
+              &run_redis_bench},
     Benchmark{"join", "the distributed join against one machine, simulated, and a oneTBB join, real",
               &run_join_bench},
     Benchmark{"log", "a log in remote memory: batches of records against single ones", &run_log_bench},

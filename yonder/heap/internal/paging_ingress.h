@@ -5,7 +5,7 @@
 // one system call together with its neighbours. It is put in protected if nothing wants to
 // write it: then it is known to be clean until a write faults. A page that was written in
 // its last stays is put in writable and counts as dirty (its habit), which saves that
-// fault and may cost a needless write; every fourth time it has to prove itself.
+// fault and may cost a needless write; every eighth time it has to prove itself.
 //
 // Concurrency: any thread; usable in a signal handler. Lifetime: the others outlive it.
 

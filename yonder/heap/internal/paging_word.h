@@ -1,7 +1,7 @@
 #pragma once
 // PageWord: what a paged space knows of one page, in one atomic word.
 //
-//   bits   0–2     3        4          5–6      7        8–15     16     17     18
+//   bits   0–2     3        4          5–7      8        9–16     17     18     19
 //         state   dirty    predicted  habit    lives    stamp    side   held   other held
 //
 //   state      in the address space   in the store          who may change it
@@ -35,7 +35,7 @@ enum class PageState : std::uint32_t {
 
 class PageWord {
  public:
-  static constexpr std::uint32_t kMaxHabit = 3;
+  static constexpr std::uint32_t kMaxHabit = 7;
   static constexpr std::uint32_t kMaxLives = 1;
 
   constexpr PageWord() = default;
@@ -49,7 +49,7 @@ class PageWord {
   // nobody knows whether it was written this time.
   constexpr bool predicted() const { return field(kPredicted, 1) != 0; }
   // How often a page that comes back is taken for dirty without a proof.
-  constexpr std::uint32_t habit() const { return field(kHabit, 2); }
+  constexpr std::uint32_t habit() const { return field(kHabit, 3); }
   // How many more visits of the sweeper it survives.
   constexpr std::uint32_t lives() const { return field(kLives, 1); }
   // The sweeper's round when it left.
@@ -66,7 +66,7 @@ class PageWord {
   constexpr PageWord with_dirty(bool dirty) const { return with(kDirty, 1, dirty ? 1 : 0); }
   constexpr PageWord with_predicted(bool predicted) const { return with(kPredicted, 1, predicted ? 1 : 0); }
   constexpr PageWord with_habit(std::uint32_t habit) const {
-    return with(kHabit, 2, std::min(habit, kMaxHabit));
+    return with(kHabit, 3, std::min(habit, kMaxHabit));
   }
   constexpr PageWord with_lives(std::uint32_t lives) const {
     return with(kLives, 1, std::min(lives, kMaxLives));
@@ -100,11 +100,11 @@ class PageWord {
   static constexpr unsigned kDirty = 3;
   static constexpr unsigned kPredicted = 4;
   static constexpr unsigned kHabit = 5;
-  static constexpr unsigned kLives = 7;
-  static constexpr unsigned kStamp = 8;
-  static constexpr unsigned kSide = 16;
-  static constexpr unsigned kHeld = 17;
-  static constexpr unsigned kOtherHeld = 18;
+  static constexpr unsigned kLives = 8;
+  static constexpr unsigned kStamp = 9;
+  static constexpr unsigned kSide = 17;
+  static constexpr unsigned kHeld = 18;
+  static constexpr unsigned kOtherHeld = 19;
   static constexpr std::uint32_t kForkMask = 7U << kSide;
 
   constexpr std::uint32_t field(unsigned at, unsigned width) const {

@@ -1,0 +1,234 @@
+#include "bench/heap/redis_bench.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/heap/swap_cage.h"
+#include "yonder/os/fd.h"
+#include "yonder/os/mapping.h"
+#include "yonder/os/process.h"
+#include "yonder/os/steady_clock.h"
+
+namespace yonder::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Sizes {
+  std::uint64_t keys;
+  std::uint64_t local_bytes;  // About half of what the keys and their values take.
+  std::uint64_t requests;     // Of a round.
+  int rounds;
+};
+
+constexpr std::uint64_t kValueBytes = 1000;
+// What redis 7 needs for a key and such a value, with our allocator or jemalloc.
+constexpr std::uint64_t kBytesPerKey = 1150;
+
+Sizes sizes_of(const Options& options) {
+  const std::uint64_t keys = options.quick ? 40'000 : 200'000;
+  return {.keys = keys,
+          .local_bytes = keys * kBytesPerKey / 2,
+          .requests = options.quick ? 10'000U : 60'000U,
+          .rounds = options.quick ? 2 : 7};
+}
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = "/tmp/yonder-redis-XXXXXX";
+    if (::mkdtemp(name.data()) != nullptr) path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Deadline soon() { return Deadline::at(os::SteadyClock::read() + std::chrono::seconds(120)); }
+
+Result<int> free_port() {
+  const os::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t length = sizeof address;
+  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    return fail_errno("a free port");
+  }
+  return ntohs(address.sin_port);
+}
+
+// What a program wrote, and that it ended well.
+Result<std::string> output_of(const std::vector<std::string>& command) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return fail_errno("pipe");
+  const os::Fd from(ends[0]);
+  os::Fd to(ends[1]);
+  YONDER_TRY(child, os::Child::spawn({.argv = command, .stdout_fd = to.get(), .stderr_fd = to.get()}));
+  to.reset();
+  std::string text;
+  std::array<char, 4096> piece;
+  for (ssize_t got = 0; (got = ::read(from.get(), piece.data(), piece.size())) > 0;) {
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  YONDER_TRY(status, child.wait(soon()));
+  if (!status.success()) return fail(ErrorCode::kOsError, "redis-benchmark failed", status.value);
+  return text;
+}
+
+class Server {
+ public:
+  // `prefix` runs it; the folder takes its log.
+  static Result<Server> start(const std::vector<std::string>& prefix, const std::string& folder,
+                              const char* name) {
+    YONDER_TRY(port, free_port());
+    std::vector<std::string> command = prefix;
+    for (const std::string& word :
+         {std::string("redis-server"), std::string("--port"), std::to_string(port), std::string("--bind"),
+          std::string("127.0.0.1"), std::string("--save"), std::string(), std::string("--dir"), folder,
+          std::string("--logfile"), fmt::format("{}/{}.log", folder, name)}) {
+      command.push_back(word);
+    }
+    YONDER_TRY(child, os::Child::spawn({.argv = command}));
+    Server server(std::move(child), port);
+    YONDER_TRY_VOID(server.wait_until_ready());
+    return server;
+  }
+
+  Result<void> fill(const Sizes& sizes) {
+    // Drawn keys: three times as many requests leave one key in twenty unset.
+    return outcome_of(load("set", sizes, sizes.keys * 3, 32));
+  }
+  // Requests per second.
+  Result<double> measure(const char* test, const Sizes& sizes) {
+    return load(test, sizes, sizes.requests, 1);
+  }
+  pid_t pid() const { return child_.pid(); }
+
+ private:
+  Server(os::Child child, int port) : child_(std::move(child)), port_(port) {}
+
+  Result<void> wait_until_ready() {
+    const Deadline deadline = soon();
+    while (!deadline.passed(os::SteadyClock::read())) {
+      if (const auto answer = output_of({"redis-cli", "-p", std::to_string(port_), "ping"});
+          answer && answer->starts_with("PONG")) {
+        return {};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return fail(ErrorCode::kDeadlineExceeded, "redis-server does not answer");
+  }
+
+  Result<double> load(const char* test, const Sizes& sizes, std::uint64_t requests, int pipeline) {
+    YONDER_TRY(text,
+               output_of({"redis-benchmark", "-p", std::to_string(port_), "-t", test, "-d",
+                          std::to_string(kValueBytes), "-r", std::to_string(sizes.keys), "-n",
+                          std::to_string(requests), "-P", std::to_string(pipeline), "-c", "50", "--csv"}));
+    // "SET","12345.67",…  in the last line.
+    const std::size_t line = text.rfind('\n', text.size() - 2);
+    const std::size_t start = text.find(",\"", line == std::string::npos ? 0 : line);
+    double rate = 0;
+    if (start == std::string::npos ||
+        std::from_chars(text.data() + start + 2, text.data() + text.size(), rate).ec != std::errc()) {
+      return fail(ErrorCode::kCorrupt, "redis-benchmark's report");
+    }
+    return rate;
+  }
+
+  os::Child child_;
+  int port_;
+};
+
+struct Rates {
+  std::vector<double> get;
+  std::vector<double> set;
+};
+
+Result<void> one_round(Server& server, const Sizes& sizes, Rates& rates) {
+  YONDER_TRY(get, server.measure("get", sizes));
+  YONDER_TRY(set, server.measure("set", sizes));
+  rates.get.push_back(get);
+  rates.set.push_back(set);
+  return {};
+}
+
+std::vector<double> quotients(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < ours.size(); ++i) out.push_back(ours[i] / theirs[i]);
+  return out;
+}
+
+void tell(Report& report, const Rates& ours, const std::optional<Rates>& swap) {
+  report.result("get_per_s", median(ours.get));
+  report.result("set_per_s", median(ours.set));
+  if (!swap) return;
+  report.result("swap_get_per_s", median(swap->get));
+  report.result("swap_set_per_s", median(swap->set));
+  const std::vector<double> get = quotients(ours.get, swap->get);
+  const std::vector<double> set = quotients(ours.set, swap->set);
+  report.ratio("redis_get_vs_swap", get);
+  report.ratio("redis_set_vs_swap", set);
+  std::vector<double> both;
+  for (std::size_t i = 0; i < get.size(); ++i) both.push_back(std::sqrt(get[i] * set[i]));
+  report.ratio("redis_vs_swap", both);
+}
+
+}  // namespace
+
+Result<void> run_redis_bench(const Options& options, Report& report) {
+  const Sizes sizes = sizes_of(options);
+  report.param("keys", static_cast<double>(sizes.keys));
+  report.param("value_bytes", static_cast<double>(kValueBytes));
+  report.param("local_bytes", static_cast<double>(sizes.local_bytes));
+  const Folder folder;
+  const std::uint64_t far = sizes.keys * kBytesPerKey * 2;
+  const Bytes local(sizes.local_bytes);
+  auto cage = SwapCage::create(local, Bytes(os::round_up(far, os::kHugePageBytes)));
+  if (!cage) report.param("no_swap_baseline", cage.error().to_string());
+
+  YONDER_TRY(ours, Server::start({options.program, "run", "--far", std::to_string(far), "--local",
+                                  std::to_string(local.count()), "--"},
+                                 folder.path(), "ours"));
+  YONDER_TRY_VOID(ours.fill(sizes));
+  std::optional<Server> swap;
+  if (cage) {
+    YONDER_TRY(server, Server::start((*cage)->caged({}), folder.path(), "swap"));
+    swap.emplace(std::move(server));
+    YONDER_TRY_VOID(swap->fill(sizes));
+  }
+  Rates our_rates;
+  Rates swap_rates;
+  for (int round = 0; round < sizes.rounds; ++round) {
+    // Who goes first alternates, so that a drift of the machine hits both alike.
+    if (swap && round % 2 == 1) YONDER_TRY_VOID(one_round(*swap, sizes, swap_rates));
+    YONDER_TRY_VOID(one_round(ours, sizes, our_rates));
+    if (swap && round % 2 == 0) YONDER_TRY_VOID(one_round(*swap, sizes, swap_rates));
+  }
+  tell(report, our_rates, swap ? std::optional(swap_rates) : std::nullopt);
+  swap.reset();  // Before its cage.
+  return {};
+}
+
+}  // namespace yonder::bench

@@ -1,0 +1,18 @@
+#pragma once
+// `yonder bench heap-redis`: an unmodified redis-server of which half fits into local
+// memory, under `yonder run` and under the kernel's swap on a RAM-backed device.
+//
+// Both servers hold the same data and run side by side; redis-benchmark loads one after the
+// other in short rounds. Swap needs root, a memory cgroup (v1) and a loop device: where it
+// cannot be set up the report has our figures and says why there is no ratio. Everything
+// that was set up is undone.
+//
+// Concurrency: one benchmark runs at a time.
+
+#include "bench/harness/benchmark.h"
+
+namespace yonder::bench {
+
+Result<void> run_redis_bench(const Options& options, Report& report);
+
+}  // namespace yonder::bench
