@@ -19,6 +19,7 @@
 // items do. A walk holds one chunk at a time.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

@@ -15,7 +15,7 @@
 //
 //   upper bits of the hash → index (4 bytes each) → segments (8 bytes each) → segment → node
 //
-// Local memory is about one byte per entry (not the 8 of a table of buckets, whatever the size of
+// Local memory is about half a byte per entry (not the 8 of a table of buckets, whatever the size of
 // entries); far memory 19 bytes per entry besides the entry itself, which is rounded up to 16
 // bytes. A look-up touches one segment, which serves some forty entries and so tends to be local,
 // and one node: the wrong one in less than one case of a million.
@@ -38,6 +38,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "yonder/base/result.h"

@@ -53,7 +53,7 @@ TEST(UnorderedMap, UsesLittleLocalMemory) {
   unordered_map<std::uint64_t, std::uint64_t> map;
   constexpr std::uint64_t kEntries = testing::scaled(100'000, 4);
   for (std::uint64_t i = 0; i < kEntries; ++i) map.insert(i, i);
-  EXPECT_LT(map.local_bytes(), kEntries * 3 / 2);
+  EXPECT_LT(map.local_bytes(), kEntries);  // Measured: 0.38 to 0.58 bytes, from 20,000 to a million.
 }
 
 // All in one chain: the index must not grow for ever.

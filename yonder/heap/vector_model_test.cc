@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "yonder/base/prng.h"
+#include "yonder/heap/array.h"
 #include "yonder/heap/test_support.h"
 #include "yonder/heap/unique_ptr.h"
 #include "yonder/heap/vector.h"
@@ -142,6 +143,23 @@ class VectorModel : public ::testing::TestWithParam<Mode> {
 TEST_P(VectorModel, OfWords) { run<std::uint64_t, kPageBytes>(); }
 TEST_P(VectorModel, OfItemsThatLeaveARest) { run<Odd, kPageBytes>(); }
 TEST_P(VectorModel, InSmallChunks) { run<std::uint32_t, 256>(); }
+
+TEST_P(VectorModel, ArrayOfWords) {
+  const auto heap = make_small_heap(GetParam());
+  const Shaker shaker(*heap);
+  Prng random(testing::test_seed());
+  constexpr std::size_t kItems = kData / 8;
+  array<std::uint64_t, kItems> far;
+  std::vector<std::uint64_t> near(kItems);
+  const int steps = testing::scaled(20'000);
+  for (int step = 0; step < steps; ++step) {
+    const std::size_t at = random.below(kItems);
+    ASSERT_EQ(far.get(at), near[at]);
+    if (random.below(2) == 0) far.set(at, near[at] = random());
+  }
+  std::size_t next = 0;
+  std::as_const(far).for_each([&](std::uint64_t item) { ASSERT_EQ(item, near[next++]); });
+}
 
 // Items with destructors, which are pointers that change when their objects move.
 TEST_P(VectorModel, OfFarPointers) {

@@ -177,7 +177,7 @@ TEST(Vector, ScansMarkWhatTheyTouchedAsFirstToLeave) {
   };
   const std::uint64_t once = misses_of_hot(Scan::kOnce);
   const std::uint64_t keep = misses_of_hot(Scan::kKeep);
-  EXPECT_LT(once, keep / 4);  // Measured: 0 of 3072 against 700.
+  EXPECT_LT(once, keep / 4);  // Measured: 0 of 3072 against 650 to 800.
 }
 
 TEST(Span, IsAPartOfAVector) {
