@@ -64,6 +64,10 @@ Result<void> measure_swap(const SwapBenchOptions& options, Report& report) {
       report.result("swap_unsupported", 1);
       return {};
     }
+    if (!ratios && ratios.error() == ErrorCode::kClosed) {
+      report.result(fmt::format("swap_run_failed_{}", workload->name), 1);
+      continue;
+    }
     if (!ratios) return std::unexpected(ratios.error());
     report.ratio(fmt::format("hybrid_vs_swap_{}", workload->name), *ratios);
     logarithm += std::log(median(*ratios));

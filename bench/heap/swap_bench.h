@@ -4,6 +4,7 @@
 //
 //   hybrid_vs_swap_W    MCD-CL and GPR; hybrid_vs_swap is their geometric mean
 //   swap_unsupported    1 (a result): this machine or this user cannot make a swap device
+//   swap_run_failed_W   1 (a result): the kernel killed the process instead of making room
 //
 // Concurrency: one thread (it forks). Lifetime: values.
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "yonder/heap/heap.h"
 #include "yonder/testing/seed.h"
@@ -11,39 +13,21 @@ namespace yonder::bench::heap {
 namespace {
 
 constexpr std::uint64_t kBytes = 2 << 20;
+constexpr std::uint64_t kTinyBytes = 256 << 10;
 
 class EachWorkload : public ::testing::TestWithParam<const Workload*> {};
 
-Work small_work(std::uint64_t seed) { return {.seed = seed, .bytes = kBytes}; }
-
-TEST_P(EachWorkload, ComesToTheSameOnFarAndOnPlainMemory) {
-  const std::uint64_t seed = testing::test_seed();
-  const Measured plain = GetParam()->plain(small_work(seed));
-  for (const far::Mode mode : {far::Mode::kHybrid, far::Mode::kPaging, far::Mode::kObject}) {
-    const auto heap = far::Heap::create(
-        {.local = Bytes(kBytes / 4), .max_local = Bytes(kBytes / 4), .far = Bytes(64 << 20), .mode = mode});
-    ASSERT_TRUE(heap) << heap.error().to_string();
-    const Measured far_memory = GetParam()->far(small_work(seed));
-    EXPECT_EQ(far_memory.checksum, plain.checksum);
-    EXPECT_EQ(far_memory.operations, plain.operations);
-    EXPECT_EQ(far_memory.wrong_objects, 0u);
-    // It did run on memory that is too small.
-    EXPECT_GT((*heap)->stats().pages_written + (*heap)->stats().objects_written, 0u);
-    far::Heap::leave_thread();
-  }
-  EXPECT_EQ(plain.wrong_objects, 0u);
-  EXPECT_GT(plain.operations, 0u);
-}
+Work tiny_work(std::uint64_t seed) { return {.seed = seed, .bytes = kTinyBytes}; }
 
 TEST_P(EachWorkload, FollowsFromItsSeed) {
   const std::uint64_t seed = testing::test_seed();
-  const Measured one = GetParam()->plain(small_work(seed));
-  EXPECT_EQ(GetParam()->plain(small_work(seed)).checksum, one.checksum);
-  EXPECT_NE(GetParam()->plain(small_work(seed + 1)).checksum, one.checksum);
+  const Measured one = GetParam()->plain(tiny_work(seed));
+  EXPECT_EQ(GetParam()->plain(tiny_work(seed)).checksum, one.checksum);
+  EXPECT_NE(GetParam()->plain(tiny_work(seed + 1)).checksum, one.checksum);
 }
 
 TEST_P(EachWorkload, TellsWhenItsPhasesBegin) {
-  Work work = small_work(testing::test_seed());
+  Work work = tiny_work(testing::test_seed());
   std::string calls;
   work.on_measure = [&] { calls += "measure "; };
   work.on_end = [&](const Measured&) { calls += "end"; };
@@ -62,6 +46,31 @@ INSTANTIATE_TEST_SUITE_P(Heap, EachWorkload, ::testing::ValuesIn(pointers()), []
   std::erase(name, '-');
   return name;
 });
+
+class EachWorkloadAndMode : public ::testing::TestWithParam<std::tuple<const Workload*, far::Mode>> {};
+
+TEST_P(EachWorkloadAndMode, ComesToTheSameAsOnPlainMemory) {
+  const auto& [workload, mode] = GetParam();
+  const Work work{.seed = testing::test_seed(), .bytes = kBytes};
+  const Measured plain = workload->plain(work);
+  const auto heap = far::Heap::create(
+      {.local = Bytes(kBytes / 2), .max_local = Bytes(kBytes / 2), .far = Bytes(64 << 20), .mode = mode});
+  ASSERT_TRUE(heap) << heap.error().to_string();
+  const Measured far_memory = workload->far(work);
+  EXPECT_EQ(far_memory.checksum, plain.checksum);
+  EXPECT_EQ(far_memory.operations, plain.operations);
+  EXPECT_EQ(far_memory.wrong_objects, 0u);
+  // It did run on memory that is too small.
+  EXPECT_GT((*heap)->stats().pages_written + (*heap)->stats().objects_written, 0u);
+  EXPECT_EQ(plain.wrong_objects, 0u);
+  EXPECT_GT(plain.operations, 0u);
+  far::Heap::leave_thread();
+}
+
+INSTANTIATE_TEST_SUITE_P(Heap, EachWorkloadAndMode,
+                         ::testing::Combine(::testing::ValuesIn(pointers()),
+                                            ::testing::Values(far::Mode::kHybrid, far::Mode::kPaging,
+                                                              far::Mode::kObject)));
 
 TEST(Workloads, AreFoundByName) {
   ASSERT_NE(find_workload("GPR"), nullptr);
