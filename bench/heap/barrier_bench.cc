@@ -36,7 +36,7 @@ Result<void> measure_patterns(const Settings& settings, Report& report) {
     YONDER_TRY(times,
                heap::measure_dereferences(
                    {.objects = (pattern.bytes == 0 ? settings.work.bytes : pattern.bytes) / kObjectBytes,
-                    .steps = pattern.bytes == 0 ? 1'000'000u : 4'000'000u,
+                    .steps = settings.rounds == 1 ? 500'000u : 4'000'000u,
                     .dependent = pattern.dependent,
                     .rounds = 15,
                     .seed = settings.work.seed}));

@@ -6,8 +6,9 @@
 //   --local P        one share of local memory, in percent, instead of 13, 25, 50, 75, 100
 //   --rounds R       how often everything is measured; 3, or 1 with --quick
 //   --set bytes=B    the working set; 1 GiB, or 64 MiB with --quick
-//   --set swap=0     not against the kernel's swap (which needs root)
-//   --set latency=0  not the latency at a given load
+//   --set swap=0|1   against the kernel's swap too (swap_bench.h); not with --quick unless asked
+//   --set latency=0|1  latency at a given load too (latency.h); not with --quick unless asked
+//   --set sweep=0    only those two
 //
 // A working set is what the workload's far pages take when nothing ever leaves; P percent of
 // that is the local memory of a run. Every run is a process of its own (run.h).

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,9 @@ std::uint64_t compact_bytes(far::Heap& heap) {
   result.p50_ns = measured.latency_ns.percentile(50);
   result.p90_ns = measured.latency_ns.percentile(90);
   result.p99_ns = measured.latency_ns.percentile(99);
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  result.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
   ::_exit(0);
 }
 

@@ -49,7 +49,8 @@ struct RunResult {
   std::uint64_t far_bytes = 0;          // Far pages in use, at the ends of the measured phase.
   std::uint64_t working_set_bytes = 0;  // The same without garbage; if all was local.
   std::uint64_t metadata_bytes = 0;
-  far::HeapStats stats;  // Of the measured phase.
+  std::uint64_t peak_rss_bytes = 0;  // Of the whole process.
+  far::HeapStats stats;              // Of the measured phase.
 };
 
 // How much the far heap of a run has for its objects.

@@ -44,11 +44,13 @@ Result<Settings> Settings::read(const Options& options) {
   }
   YONDER_TRY(bytes, number(options, "bytes", std::uint64_t{64} << (options.quick ? 20 : 24)));
   YONDER_TRY(rounds, number(options, "rounds", options.quick ? 1 : 3));
-  YONDER_TRY(swap, number(options, "swap", 1));
-  YONDER_TRY(latency, number(options, "latency", 1));
+  YONDER_TRY(swap, number(options, "swap", options.quick ? 0 : 1));
+  YONDER_TRY(latency, number(options, "latency", options.quick ? 0 : 1));
   settings.work.seed = options.seed;
   settings.work.bytes = bytes;
   settings.rounds = static_cast<int>(rounds);
+  YONDER_TRY(sweep, number(options, "sweep", 1));
+  settings.sweep = sweep != 0;
   settings.swap = swap != 0;
   settings.latency = latency != 0;
   return settings;

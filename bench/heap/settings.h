@@ -15,8 +15,9 @@ struct Settings {
   std::vector<unsigned> locals;
   Work work;
   int rounds = 1;
-  bool swap = true;
-  bool latency = true;
+  bool sweep = true;     // All workloads on all shares of local memory…
+  bool swap = false;     // …against the kernel's swap…
+  bool latency = false;  // …and at a given load.
 
   // kInvalidArgument: a workload that does not exist, or a number that is none.
   static Result<Settings> read(const Options& options);
