@@ -55,7 +55,8 @@ std::uint64_t PagingEvictor::limit() const {
   if (core_.forks().is_child()) return UINT64_MAX;  // It has no thread to keep a budget.
   const std::uint64_t budget = budget_pages_.load(std::memory_order_relaxed);
   const std::uint64_t other = other_pages_.load(std::memory_order_relaxed);
-  return budget > other + options_.min_pages ? budget - other : options_.min_pages;
+  const std::uint64_t least = std::max(options_.min_pages, budget / 4);
+  return budget > other + least ? budget - other : least;
 }
 
 // A sixteenth, but enough for a sweep and a stream (64 pages), and never more than 64 MiB.

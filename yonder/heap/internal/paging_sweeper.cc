@@ -6,7 +6,24 @@
 
 namespace yonder::heap::internal {
 
+namespace {
+
+thread_local constinit bool thread_is_sweeping = false;
+
+class Sweeping {
+ public:
+  Sweeping() { thread_is_sweeping = true; }
+  ~Sweeping() { thread_is_sweeping = false; }
+  Sweeping(const Sweeping&) = delete;
+  Sweeping& operator=(const Sweeping&) = delete;
+};
+
+}  // namespace
+
+bool PagingSweeper::is_sweeping() { return thread_is_sweeping; }
+
 Result<std::size_t> PagingSweeper::sweep(std::size_t wanted) {
+  const Sweeping sweeping;
   choose(std::min(wanted, kBatch));
   if (victim_count_ == 0) return std::size_t{0};
   Result<void> written = protect();

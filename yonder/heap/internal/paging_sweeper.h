@@ -38,6 +38,8 @@ class PagingSweeper {
 
   // Lets up to `wanted` pages go; how many did. None if all are pinned or in use just now.
   Result<std::size_t> sweep(std::size_t wanted);
+  // Whether the calling thread is in sweep().
+  static bool is_sweeping();
 
  private:
   struct Victim {
