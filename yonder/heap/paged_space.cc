@@ -287,6 +287,8 @@ PagedSpace::Pin::~Pin() {
 // ---------------------------------------------------------------- fork
 
 void PagedSpace::prepare_fork() {
+  // What earlier children held is free if they have ended.
+  parts_->core->forks().release_if_alone([&] { parts_->core->release_holds(); });
   // Closed first: who is inside may wait for a sweep.
   parts_->core->forks().begin();
   parts_->evictor->lock_sweeps();

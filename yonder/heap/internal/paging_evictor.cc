@@ -81,7 +81,10 @@ Result<void> PagingEvictor::make_room(Deadline deadline) {
   while (core_.reserve_up_to(1, limit()) == 0) {
     if (lock_.try_lock()) {
       const Result<std::size_t> swept = sweeper_.sweep(kSweepPages);
+      const bool is_held_back = sweeper_.met_held_pages();
       lock_.unlock();
+      // Nothing but children keeps pages here: better too much memory than no progress.
+      if (swept && *swept == 0 && is_held_back && core_.reserve_up_to(1, UINT64_MAX) == 1) return {};
       if (swept && *swept != 0) continue;
       if (!swept) last = swept.error();
     }

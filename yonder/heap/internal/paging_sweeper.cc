@@ -38,6 +38,7 @@ Result<std::size_t> PagingSweeper::sweep(std::size_t wanted) {
 
 void PagingSweeper::choose(std::size_t wanted) {
   victim_count_ = 0;
+  met_held_pages_ = false;
   // After so many rounds every page has lost its lives: what is left cannot leave now.
   const std::size_t enough = core_.pages() * (PageWord::kMaxLives + 1);
   for (std::size_t seen = 0; seen < enough && victim_count_ < wanted;) {
@@ -67,7 +68,10 @@ void PagingSweeper::visit(std::size_t page) {
   }
   const bool must_move = word.dirty() && word.held();
   // Its content cannot be written anywhere while the children live (paging_forks.h).
-  if (must_move && (word.other_held() || !core_.has_two_sides())) return;
+  if (must_move && (word.other_held() || !core_.has_two_sides())) {
+    met_held_pages_ = true;
+    return;
+  }
   if (!core_.change(page, word, word.with_state(PageState::kChosen))) return;
   if (core_.pins().covers(page)) return core_.settle(page, word);
   const PageWord leaving = word.with_state(PageState::kLeaving);
