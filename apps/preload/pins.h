@@ -7,6 +7,7 @@
 //
 // Concurrency: one thread, on its stack.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -19,6 +20,9 @@ namespace yonder::preload {
 
 using Access = heap::PagedSpace::Access;
 
+// Whether the buffer of a system call needs a pin.
+inline bool needs_pin(const void* data) { return is_far(data) && !heap::PagedSpace::is_sweeping(); }
+
 class PinSet {
  public:
   static constexpr std::size_t kMost = 20;
@@ -27,13 +31,13 @@ class PinSet {
   PinSet(const void* data, std::size_t bytes, Access access) { add(data, bytes, access); }
 
   void add(const void* data, std::size_t bytes, Access access) {
-    if (bytes == 0 || !is_far(data) || count_ == kMost) return;
+    if (bytes == 0 || !needs_pin(data) || count_ == kMost) return;
     auto pin = runtime()->space->pin({static_cast<const std::byte*>(data), bytes}, access);
     if (pin) pins_[count_++].emplace(std::move(*pin));
   }
   // A string, as file names are.
   void add(const char* text) {
-    if (is_far(text)) add(text, std::strlen(text) + 1, Access::kRead);
+    if (needs_pin(text)) add(text, std::strlen(text) + 1, Access::kRead);
   }
   // What the kernel writes into, of a known size.
   template <typename T>
@@ -46,9 +50,12 @@ class PinSet {
   std::array<std::optional<heap::PagedSpace::Pin>, kMost> pins_;
 };
 
+// Larger pieces save nothing.
+inline constexpr std::size_t kMostBytes = 1 << 20;
+
 // As much of a far buffer as one call may have; all of one that is not far.
 inline std::size_t call_bytes(const void* data, std::size_t bytes) {
-  return is_far(data) ? std::min(bytes, runtime()->pin_bytes) : bytes;
+  return needs_pin(data) ? std::min({bytes, kMostBytes, runtime()->space->max_pin_bytes() / 2}) : bytes;
 }
 
 // Never unpinned.

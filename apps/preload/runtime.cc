@@ -112,8 +112,27 @@ void write_stats(const Runtime& far, const std::string& path) {
   std::fclose(file);
 }
 
-// Half of what may be local is not given to one system call, however large its buffer.
-std::size_t pin_bytes_of(std::uint64_t local) { return std::min<std::uint64_t>(local / 8, 1 << 20); }
+std::string first_line(const char* path) {
+  std::array<char, 512> text{};
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  const ssize_t length = ::read(fd, text.data(), text.size() - 1);
+  ::close(fd);
+  return {text.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+// Of this process and no other, and the same after an exec, which ends no process and so
+// leaves its extent behind: the next program takes it over.
+std::string extent_name() {
+  const std::string boot = first_line("/proc/sys/kernel/random/boot_id").substr(0, 8);
+  // The 22nd field is when the process started; the second may contain spaces.
+  const std::string stat = first_line("/proc/self/stat");
+  std::size_t at = stat.rfind(')');
+  for (int field = 2; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+  const std::string started =
+      at == std::string::npos ? "" : stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
+  return "run-" + boot + "-" + std::to_string(::getpid()) + "-" + started;
+}
 
 void start() {
   const std::uint64_t far_bytes = number_of("YONDER_FAR_BYTES", 0);
@@ -123,10 +142,14 @@ void start() {
   const std::uint64_t local = number_of("YONDER_LOCAL_BYTES", far_bytes / 4);
   const std::uint64_t bytes = os::round_up(far_bytes, heap::kPageBytes);
   const std::string node = text_of("YONDER_NODE");
-  auto store = heap::SlotStore::open({.node = node, .bytes = Bytes(heap::PagedSpace::store_bytes(bytes))});
+  auto store = heap::SlotStore::open({.node = node,
+                                      .name = node.empty() ? "" : extent_name(),
+                                      .adopt = true,
+                                      .bytes = Bytes(heap::PagedSpace::store_bytes(bytes))});
   if (!store) refuse("the store", store.error().to_string());
   take_bus_signal();
   auto* far = new Runtime;
+  far->process = ::getpid();
   auto space = heap::PagedSpace::create(
       {.bytes = Bytes(bytes),
        .budget = Bytes(local),
@@ -138,7 +161,6 @@ void start() {
   auto arena = heap::PagedArena::create(*far->space);
   if (!arena) refuse("the arena", arena.error().to_string());
   far->arena = std::move(*arena);
-  far->pin_bytes = pin_bytes_of(local);
   internal::runtime_pointer.store(far, std::memory_order_release);
   watch_forks();
 }
@@ -146,9 +168,11 @@ void start() {
 __attribute__((constructor)) void on_load() { start(); }
 
 __attribute__((destructor)) void on_exit() {
-  const Runtime* far = runtime();
-  if (const std::string path = text_of("YONDER_FAR_STATS"); far != nullptr && !path.empty())
-    write_stats(*far, path);
+  Runtime* far = runtime();
+  if (far == nullptr) return;
+  const InternalScope internal;
+  if (const std::string path = text_of("YONDER_FAR_STATS"); !path.empty()) write_stats(*far, path);
+  if (far->process == ::getpid()) far->space->abandon();
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ namespace yonder::preload {
 struct Runtime {
   std::unique_ptr<heap::PagedSpace> space;
   std::unique_ptr<heap::PagedArena> arena;
-  std::size_t pin_bytes = 0;  // As much goes to one system call.
+  pid_t process = 0;  // Whose far memory it is: children of fork() read it only.
 };
 
 namespace internal {

@@ -22,9 +22,12 @@ namespace {
 
 using yonder::preload::Access;
 using yonder::preload::call_bytes;
-using yonder::preload::is_far;
+using yonder::preload::needs_pin;
 using yonder::preload::next;
 using yonder::preload::PinSet;
+
+// These calls are the store's own.
+bool heap_is_writing() { return yonder::heap::PagedSpace::is_sweeping(); }
 
 // `call(offset, bytes)` for one piece after the other until one is short.
 template <typename Call>
@@ -51,11 +54,11 @@ class PinnedVector {
     for (count_ = 0; count_ < most; ++count_) {
       iovec piece = vector[count_];
       const std::size_t allowed = call_bytes(piece.iov_base, piece.iov_len);
-      if (count_ != 0 && is_far(piece.iov_base) && bytes + allowed > call_bytes(piece.iov_base, SIZE_MAX))
+      if (count_ != 0 && needs_pin(piece.iov_base) && bytes + allowed > call_bytes(piece.iov_base, SIZE_MAX))
         break;
       const bool is_cut = allowed < piece.iov_len;
       piece.iov_len = allowed;
-      if (is_far(piece.iov_base)) bytes += allowed;
+      if (needs_pin(piece.iov_base)) bytes += allowed;
       pins_.add(piece.iov_base, piece.iov_len, access);
       vector_[static_cast<std::size_t>(count_)] = piece;
       if (is_cut) {
@@ -68,8 +71,8 @@ class PinnedVector {
   int count() const { return count_; }
   static bool is_needed(const iovec* vector, int count) {
     return std::any_of(vector, vector + std::max(count, 0),
-                       [](const iovec& piece) { return is_far(piece.iov_base); }) ||
-           is_far(vector);
+                       [](const iovec& piece) { return needs_pin(piece.iov_base); }) ||
+           needs_pin(vector);
   }
 
  private:
@@ -166,6 +169,7 @@ YONDER_INTERPOSE ssize_t sendto(int fd, const void* data, std::size_t bytes, int
 
 YONDER_INTERPOSE ssize_t recvmsg(int fd, msghdr* message, int flags) {
   static const auto call = next<decltype(&::recvmsg)>("recvmsg");
+  if (heap_is_writing()) return call(fd, message, flags);
   PinnedVector pinned(message->msg_iov, static_cast<int>(message->msg_iovlen), Access::kWrite);
   PinSet pins(message->msg_control, message->msg_controllen, Access::kWrite);
   pins.add(message->msg_name, message->msg_namelen, Access::kWrite);
@@ -181,6 +185,7 @@ YONDER_INTERPOSE ssize_t recvmsg(int fd, msghdr* message, int flags) {
 
 YONDER_INTERPOSE ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   static const auto call = next<decltype(&::sendmsg)>("sendmsg");
+  if (heap_is_writing()) return call(fd, message, flags);
   PinnedVector pinned(message->msg_iov, static_cast<int>(message->msg_iovlen), Access::kRead);
   PinSet pins(message->msg_control, message->msg_controllen, Access::kRead);
   pins.add(message->msg_name, message->msg_namelen, Access::kRead);
@@ -204,7 +209,7 @@ namespace {
 
 template <typename Call>
 std::size_t items_in_pieces(const void* data, std::size_t size, std::size_t count, Access access, Call call) {
-  if (!is_far(data) || size == 0) return call(data, size, count);
+  if (!needs_pin(data) || size == 0) return call(data, size, count);
   const ssize_t done = in_pieces(data, size * count, access, [&](std::size_t at, std::size_t piece) {
     return static_cast<ssize_t>(call(static_cast<const std::byte*>(data) + at, 1, piece));
   });
@@ -238,5 +243,5 @@ YONDER_WRITE_ITEMS(fwrite_unlocked)
 // one of its own, of the same size.
 YONDER_INTERPOSE int setvbuf(FILE* file, char* buffer, int mode, std::size_t bytes) noexcept {
   static const auto call = next<decltype(&::setvbuf)>("setvbuf");
-  return call(file, is_far(buffer) ? nullptr : buffer, mode, bytes);
+  return call(file, yonder::preload::is_far(buffer) ? nullptr : buffer, mode, bytes);
 }

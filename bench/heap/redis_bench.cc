@@ -40,12 +40,16 @@ constexpr std::uint64_t kValueBytes = 1000;
 // What redis 7 needs for a key and such a value, with our allocator or jemalloc.
 constexpr std::uint64_t kBytesPerKey = 1150;
 
+// A cgroup also counts the pages of the program's files and the kernel's memory for its
+// sockets, our budget does not: the baseline has that much more.
+constexpr std::uint64_t kCodeBytes = 16 << 20;
+
 Sizes sizes_of(const Options& options) {
   const std::uint64_t keys = options.quick ? 40'000 : 200'000;
   return {.keys = keys,
           .local_bytes = keys * kBytesPerKey / 2,
-          .requests = options.quick ? 10'000U : 60'000U,
-          .rounds = options.quick ? 2 : 7};
+          .requests = options.quick ? 10'000U : 30'000U,
+          .rounds = options.quick ? 2 : 5};
 }
 
 class Folder {
@@ -201,11 +205,13 @@ Result<void> run_redis_bench(const Options& options, Report& report) {
   const Sizes sizes = sizes_of(options);
   report.param("keys", static_cast<double>(sizes.keys));
   report.param("value_bytes", static_cast<double>(kValueBytes));
+  report.param("swap_extra_bytes", static_cast<double>(kCodeBytes));
   report.param("local_bytes", static_cast<double>(sizes.local_bytes));
   const Folder folder;
   const std::uint64_t far = sizes.keys * kBytesPerKey * 2;
   const Bytes local(sizes.local_bytes);
-  auto cage = SwapCage::create(local, Bytes(os::round_up(far, os::kHugePageBytes)));
+  auto cage =
+      SwapCage::create(Bytes(local.count() + kCodeBytes), Bytes(os::round_up(far, os::kHugePageBytes)));
   if (!cage) report.param("no_swap_baseline", cage.error().to_string());
 
   YONDER_TRY(ours, Server::start({options.program, "run", "--far", std::to_string(far), "--local",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <thread>
 
@@ -108,6 +109,7 @@ class PagedSpace::Parts final : public internal::PagingServer {
     const Result<std::size_t> brought =
         ingress->bring({.page = page, .ahead = ahead, .write = write}, soon());
     if (!brought) {
+      while (abandoned.load(std::memory_order_acquire)) ::pause();
       tell_failure(address, brought.error());
       return false;
     }
@@ -146,6 +148,7 @@ class PagedSpace::Parts final : public internal::PagingServer {
   std::unique_ptr<internal::PagingEvictor> evictor;
   std::unique_ptr<internal::PagingIngress> ingress;
   bool routed = false;
+  std::atomic<bool> abandoned{false};
 };
 
 Result<std::unique_ptr<PagedSpace>> PagedSpace::create(const PagedSpaceOptions& options,
@@ -252,8 +255,8 @@ void PagedSpace::populate(std::span<std::byte> range) {
 Result<PagedSpace::Pin> PagedSpace::pin(std::span<const std::byte> range, Access access) {
   if (!parts_->contains(range)) return fail(ErrorCode::kOutOfBounds, "pin what is of the space");
   const Pages pages = parts_->pages_of(range);
-  if (pages.last - pages.first > parts_->evictor->budget_pages() / 2) {
-    return fail(ErrorCode::kResourceExhausted, "pin: more than half of the local budget",
+  if (pages.last - pages.first > parts_->evictor->limit() / 2) {
+    return fail(ErrorCode::kResourceExhausted, "pin: more than half of what may be resident",
                 static_cast<std::int64_t>(range.size()));
   }
   const internal::InsideSpace inside(parts_->core->forks());
@@ -273,6 +276,10 @@ Result<PagedSpace::Pin> PagedSpace::pin(std::span<const std::byte> range, Access
   return pin;
 }
 
+bool PagedSpace::is_sweeping() { return internal::PagingSweeper::is_sweeping(); }
+
+std::size_t PagedSpace::max_pin_bytes() const { return parts_->evictor->limit() / 4 * kPageBytes; }
+
 PagedSpace::Pin::~Pin() {
   if (space_ != nullptr) space_->parts_->core->pins().withdraw(place_);
 }
@@ -280,6 +287,8 @@ PagedSpace::Pin::~Pin() {
 // ---------------------------------------------------------------- fork
 
 void PagedSpace::prepare_fork() {
+  // What earlier children held is free if they have ended.
+  parts_->core->forks().release_if_alone([&] { parts_->core->release_holds(); });
   // Closed first: who is inside may wait for a sweep.
   parts_->core->forks().begin();
   parts_->evictor->lock_sweeps();
@@ -305,6 +314,11 @@ void PagedSpace::after_fork_in_child() {
   YONDER_CHECK(advise(parts_->mapping, MADV_DONTFORK), "a range of ours can be kept from children");
   parts_->evictor->unlock_sweeps();
   parts_->core->forks().in_child();
+}
+
+void PagedSpace::abandon() {
+  parts_->abandoned.store(true, std::memory_order_release);
+  parts_->store->give_back();
 }
 
 // ---------------------------------------------------------------- statistics

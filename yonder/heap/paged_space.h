@@ -47,7 +47,8 @@ struct PagedSpaceOptions {
   // How many pages a fault brings at most when it is part of a stream (1: no read-ahead).
   std::uint32_t max_ahead_pages = 32;
   // Memory of this process that counts against the budget, too (asked ten times a second
-  // by the background thread). Without: only the space counts.
+  // by the background thread). Without: only the space counts. However much it is, a
+  // quarter of the budget stays for the space.
   std::function<Bytes()> other_memory;
 };
 
@@ -111,8 +112,13 @@ class PagedSpace {
     PagedSpace* space_;
     std::size_t place_;
   };
-  // Brings the range and keeps it. Errors: kResourceExhausted (more than half of the
-  // budget, or too many pins), kOutOfBounds (not of the space), kDeadlineExceeded (patience).
+  // Whether the calling thread is writing pages to the store. The system calls that it makes
+  // with them need no pin: the pages are there, and a pin would keep them from leaving.
+  static bool is_sweeping();
+  // What one pin should not exceed: a quarter of what may be resident now.
+  std::size_t max_pin_bytes() const;
+  // Brings the range and keeps it. Errors: kResourceExhausted (more than half of what may
+  // be resident, or too many pins), kOutOfBounds (not of the space), kDeadlineExceeded (patience).
   Result<Pin> pin(std::span<const std::byte> range, Access access);
 
   // How large a store must be for a space that may fork: a page has two places in it. In a
@@ -128,6 +134,10 @@ class PagedSpace {
   void prepare_fork() YONDER_NO_THREAD_SAFETY_ANALYSIS;
   void after_fork_in_parent() YONDER_NO_THREAD_SAFETY_ANALYSIS;
   void after_fork_in_child() YONDER_NO_THREAD_SAFETY_ANALYSIS;
+
+  // The process is ending: the far memory is given back to its node. A thread that still
+  // touches a page which is not resident sleeps from then on.
+  void abandon();
 
   PagedSpaceStats stats() const;
 

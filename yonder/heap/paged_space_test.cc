@@ -1,16 +1,23 @@
 #include "yonder/heap/paged_space.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <thread>
 #include <vector>
 
 #include "yonder/os/process.h"
 #include "yonder/os/steady_clock.h"
+
+// A fault is a synchronous signal: what its handler does is as safe as a call would be.
+extern "C" const char* __tsan_default_options() { return "report_signal_unsafe=0"; }  // NOLINT
 
 namespace yonder::heap {
 namespace {
@@ -203,6 +210,45 @@ TEST(PagedSpace, RefusesSizesThatCannotWork) {
   EXPECT_FALSE(PagedSpace::create({.bytes = Bytes(2 << 20), .budget = Bytes(1 << 20)}, store()));
   EXPECT_FALSE(PagedSpace::create({.bytes = Bytes(1 << 20), .budget = Bytes(4096)}, store()));
   EXPECT_FALSE(PagedSpace::create({.bytes = Bytes(1 << 20), .budget = Bytes(1 << 20)}, nullptr));
+}
+
+// Only what may be called after a fork: no assertion, no allocation.
+int check_in_child(const PagedSpace& space, std::uint64_t added) {
+  for (std::size_t page = 0; page < kPages; ++page) {
+    if (words_of(space, page)[page % 512] != page + 1 + added) return 1;
+  }
+  return 0;
+}
+
+TEST(PagedSpace, GivesAChildTheMemoryAsItWasAtTheFork) {
+  auto store = SlotStore::open({.bytes = Bytes(PagedSpace::store_bytes(kPages * kPageBytes))}).value();
+  const auto space =
+      PagedSpace::create({.bytes = Bytes(kPages * kPageBytes), .budget = Bytes(kBudgetPages * kPageBytes)},
+                         std::move(store))
+          .value();
+  fill(*space);
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    std::array<int, 2> go{};
+    ASSERT_EQ(::pipe2(go.data(), O_CLOEXEC), 0);
+    space->prepare_fork();
+    auto child = os::Child::fork([&] {
+      space->after_fork_in_child();
+      ::close(go[1]);
+      char byte = 0;
+      // Not before the parent has changed everything.
+      (void)!::read(go[0], &byte, 1);
+      return check_in_child(*space, round);
+    });
+    space->after_fork_in_parent();
+    ASSERT_TRUE(child);
+    for (std::size_t page = 0; page < kPages; ++page) words_of(*space, page)[page % 512] += 1;
+    ::close(go[0]);
+    ::close(go[1]);
+    const auto status = child->wait(Deadline::at(os::SteadyClock::read() + std::chrono::seconds(30)));
+    ASSERT_TRUE(status);
+    EXPECT_TRUE(status->success());
+    EXPECT_EQ(check_in_child(*space, round + 1), 0);
+  }
 }
 
 TEST(PagedSpace, StandsBesideAnother) {

@@ -163,8 +163,12 @@ Result<void> SlotStore::open_node(const SlotStoreOptions& options) {
     extent_ = std::move(name);
   }
   const std::size_t bytes = os::round_up(options.bytes.count(), kPageBytes);
-  YONDER_TRY(token, lanes_.front()->session->create(extent_, bytes));
-  token_ = token;
+  client::ExtentSession& session = *lanes_.front()->session;
+  auto token = options.adopt ? session.open_or_create(extent_, bytes) : session.create(extent_, bytes);
+  if (!token) return std::unexpected(token.error());
+  if (token->length < bytes)
+    return fail(ErrorCode::kAlreadyExists, "far memory: a smaller extent of this name");
+  token_ = *token;
   return {};
 }
 
@@ -181,9 +185,18 @@ Result<void> SlotStore::open_lane(Lane& lane, const SlotStoreOptions& options, c
   return {};
 }
 
-SlotStore::~SlotStore() {
+void SlotStore::give_back() {
+  if (extent_.empty() || lanes_.empty()) return;
+  Lane& lane = *lanes_.front();
+  lane.lock.lock();
   // The extent is of nobody else; if the node is away it goes with the node.
-  if (!extent_.empty() && !lanes_.empty()) (void)lanes_.front()->session->remove(extent_);
+  (void)lane.session->remove(extent_);
+  extent_.clear();
+  lane.lock.unlock();
+}
+
+SlotStore::~SlotStore() {
+  give_back();
   for (const auto& lane : lanes_) {
     lane->endpoint().close();
     lane->queue->poll({});  // Tells the reads that were under way.

@@ -48,10 +48,11 @@ namespace yonder::heap {
 inline constexpr std::size_t kPageBytes = 4096;
 
 struct SlotStoreOptions {
-  std::string node;  // Where yonderd listens; empty: memory of this process.
-  std::string link;  // Options of the embedded store's address, such as "model=rdma100g".
-  std::string name;  // Of the extent on the node; empty: a random one.
-  Bytes bytes{0};    // How much; whole pages.
+  std::string node;    // Where yonderd listens; empty: memory of this process.
+  std::string link;    // Options of the embedded store's address, such as "model=rdma100g".
+  std::string name;    // Of the extent on the node; empty: a random one.
+  bool adopt = false;  // An extent of that name which is there already is used, whatever is in it.
+  Bytes bytes{0};      // How much; whole pages.
   std::uint32_t lanes = 4;
   Duration timeout = std::chrono::seconds(5);  // Of one operation.
 };
@@ -96,6 +97,9 @@ class SlotStore {
   // Whether a child made by fork() can read here, too: memory of this process is shared
   // with it, a connection is not.
   bool is_shared_with_children() const { return memfd_.has_value(); }
+
+  // Gives the extent back to the node before the store ends: transfers fail from now on.
+  void give_back() YONDER_NO_THREAD_SAFETY_ANALYSIS;
 
   // Memory that transfers will come from and go to, so that a NIC can use it in place.
   // Elsewhere nothing happens. Once, before the first transfer.

@@ -55,7 +55,8 @@ std::uint64_t PagingEvictor::limit() const {
   if (core_.forks().is_child()) return UINT64_MAX;  // It has no thread to keep a budget.
   const std::uint64_t budget = budget_pages_.load(std::memory_order_relaxed);
   const std::uint64_t other = other_pages_.load(std::memory_order_relaxed);
-  return budget > other + options_.min_pages ? budget - other : options_.min_pages;
+  const std::uint64_t least = std::max(options_.min_pages, budget / 4);
+  return budget > other + least ? budget - other : least;
 }
 
 // A sixteenth, but enough for a sweep and a stream (64 pages), and never more than 64 MiB.
@@ -80,7 +81,10 @@ Result<void> PagingEvictor::make_room(Deadline deadline) {
   while (core_.reserve_up_to(1, limit()) == 0) {
     if (lock_.try_lock()) {
       const Result<std::size_t> swept = sweeper_.sweep(kSweepPages);
+      const bool is_held_back = sweeper_.met_held_pages();
       lock_.unlock();
+      // Nothing but children keeps pages here: better too much memory than no progress.
+      if (swept && *swept == 0 && is_held_back && core_.reserve_up_to(1, UINT64_MAX) == 1) return {};
       if (swept && *swept != 0) continue;
       if (!swept) last = swept.error();
     }

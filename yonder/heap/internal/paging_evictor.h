@@ -32,7 +32,7 @@ class PagingEvictor {
  public:
   struct Options {
     std::uint64_t budget_pages = 0;
-    std::uint64_t min_pages = 0;  // What the space keeps, however much the rest of the process takes.
+    std::uint64_t min_pages = 0;  // What the space keeps at least: this, or a quarter of the budget.
     std::function<Bytes()> other_memory;
   };
 
@@ -49,10 +49,11 @@ class PagingEvictor {
   // For fork(): no sweep is under way between the two; in a child there never is one.
   void lock_sweeps() YONDER_ACQUIRE(lock_) { lock_.lock(); }
   void unlock_sweeps() YONDER_RELEASE(lock_) { lock_.unlock(); }
+  // The budget less what the rest of the process takes.
+  std::uint64_t limit() const;
   std::uint64_t budget_pages() const { return budget_pages_.load(std::memory_order_relaxed); }
 
  private:
-  std::uint64_t limit() const;
   static std::uint64_t slack(std::uint64_t limit);
   void wake_if_needed();
   Result<void> make_room(Deadline deadline);

@@ -5,7 +5,8 @@
 // rest it reads from the store, where the parent must therefore leave it as it was. So a
 // page has two slots: at a fork, every page that is far is *held*; when the parent writes
 // such a page out again it goes to the other slot. If that one is held too (by an earlier
-// child that still lives) the page cannot leave until a child is gone.
+// child that still lives) the page cannot leave until a child is gone, and the budget is
+// exceeded if nothing else can leave either.
 //
 //   event                          held   other held   side
 //   -----------------------------  -----  -----------  -------

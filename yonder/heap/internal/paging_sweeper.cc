@@ -6,7 +6,24 @@
 
 namespace yonder::heap::internal {
 
+namespace {
+
+thread_local constinit bool thread_is_sweeping = false;
+
+class Sweeping {
+ public:
+  Sweeping() { thread_is_sweeping = true; }
+  ~Sweeping() { thread_is_sweeping = false; }
+  Sweeping(const Sweeping&) = delete;
+  Sweeping& operator=(const Sweeping&) = delete;
+};
+
+}  // namespace
+
+bool PagingSweeper::is_sweeping() { return thread_is_sweeping; }
+
 Result<std::size_t> PagingSweeper::sweep(std::size_t wanted) {
+  const Sweeping sweeping;
   choose(std::min(wanted, kBatch));
   if (victim_count_ == 0) return std::size_t{0};
   Result<void> written = protect();
@@ -21,6 +38,7 @@ Result<std::size_t> PagingSweeper::sweep(std::size_t wanted) {
 
 void PagingSweeper::choose(std::size_t wanted) {
   victim_count_ = 0;
+  met_held_pages_ = false;
   // After so many rounds every page has lost its lives: what is left cannot leave now.
   const std::size_t enough = core_.pages() * (PageWord::kMaxLives + 1);
   for (std::size_t seen = 0; seen < enough && victim_count_ < wanted;) {
@@ -50,7 +68,10 @@ void PagingSweeper::visit(std::size_t page) {
   }
   const bool must_move = word.dirty() && word.held();
   // Its content cannot be written anywhere while the children live (paging_forks.h).
-  if (must_move && (word.other_held() || !core_.has_two_sides())) return;
+  if (must_move && (word.other_held() || !core_.has_two_sides())) {
+    met_held_pages_ = true;
+    return;
+  }
   if (!core_.change(page, word, word.with_state(PageState::kChosen))) return;
   if (core_.pins().covers(page)) return core_.settle(page, word);
   const PageWord leaving = word.with_state(PageState::kLeaving);

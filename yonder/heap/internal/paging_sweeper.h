@@ -38,6 +38,10 @@ class PagingSweeper {
 
   // Lets up to `wanted` pages go; how many did. None if all are pinned or in use just now.
   Result<std::size_t> sweep(std::size_t wanted);
+  // Whether the last sweep met pages that children keep from leaving (paging_forks.h).
+  bool met_held_pages() const { return met_held_pages_; }
+  // Whether the calling thread is in sweep().
+  static bool is_sweeping();
 
  private:
   struct Victim {
@@ -61,6 +65,7 @@ class PagingSweeper {
   PageDropper& dropper_;
   std::size_t hand_ = 0;
   std::size_t victim_count_ = 0;
+  bool met_held_pages_ = false;
   std::array<Victim, kBatch> victims_;
   std::array<Transfer, kBatch> transfers_;
   std::array<iovec, kBatch> ranges_;
