@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/heap/swap_cage.h"
+#include "bench/heap/swap.h"
 #include "yonder/os/fd.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/process.h"
@@ -210,8 +210,7 @@ Result<void> run_redis_bench(const Options& options, Report& report) {
   const Folder folder;
   const std::uint64_t far = sizes.keys * kBytesPerKey * 2;
   const Bytes local(sizes.local_bytes);
-  auto cage =
-      SwapCage::create(Bytes(local.count() + kCodeBytes), Bytes(os::round_up(far, os::kHugePageBytes)));
+  auto cage = heap::SwapBed::create({.limit = Bytes(local.count() + kCodeBytes), .device = Bytes(far)});
   if (!cage) report.param("no_swap_baseline", cage.error().to_string());
 
   YONDER_TRY(ours, Server::start({options.program, "run", "--far", std::to_string(far), "--local",
@@ -220,7 +219,7 @@ Result<void> run_redis_bench(const Options& options, Report& report) {
   YONDER_TRY_VOID(ours.fill(sizes));
   std::optional<Server> swap;
   if (cage) {
-    YONDER_TRY(server, Server::start((*cage)->caged({}), folder.path(), "swap"));
+    YONDER_TRY(server, Server::start(cage->caged({}), folder.path(), "swap"));
     swap.emplace(std::move(server));
     YONDER_TRY_VOID(swap->fill(sizes));
   }

@@ -3,7 +3,7 @@
 // memory, under `yonder run` and under the kernel's swap on a RAM-backed device.
 //
 // Both servers hold the same data and run side by side; redis-benchmark loads one after the
-// other in short rounds. Swap needs root, a memory cgroup (v1) and a loop device: where it
+// other in short rounds. Swap needs root, a memory cgroup (v1) and zram: where it
 // cannot be set up the report has our figures and says why there is no ratio. Everything
 // that was set up is undone.
 //

@@ -77,4 +77,10 @@ bool SwapBed::join() const {
   return ::write(file->get(), pid.data(), pid.size()) == static_cast<ssize_t>(pid.size());
 }
 
+std::vector<std::string> SwapBed::caged(const std::vector<std::string>& command) const {
+  std::vector<std::string> whole = {"sh", "-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"", group_};
+  whole.insert(whole.end(), command.begin(), command.end());
+  return whole;
+}
+
 }  // namespace yonder::bench::heap

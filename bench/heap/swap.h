@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "yonder/base/id.h"
 #include "yonder/base/result.h"
@@ -33,6 +34,8 @@ class SwapBed {
 
   // For the process that calls it: it joins the group. False: it could not.
   bool join() const;
+  // A command that joins the group before it becomes `command`.
+  std::vector<std::string> caged(const std::vector<std::string>& command) const;
 
  private:
   SwapBed(os::Child shell, os::Fd stop, std::string group)
