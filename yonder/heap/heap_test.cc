@@ -11,6 +11,7 @@
 
 #include "yonder/base/prng.h"
 #include "yonder/heap/unique_ptr.h"
+#include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
 namespace yonder::heap {
@@ -203,6 +204,30 @@ TEST(Heap, EvacuatesGarbageAndHealsPointers) {
   EXPECT_LT(heap->stats().live_pages, before / 3);
   for (std::size_t i = 0; i < lines.size(); i += 4) ASSERT_EQ(*lines[i].read(), line_of(i));
   EXPECT_GT(heap->stats().healed, 10'000u);
+}
+
+// Objects that come in alone leave holes behind; far memory of three times the data must do for ever.
+TEST(Heap, TakesGarbageOutOfPagesThatAreFarAway) {
+  for (const Mode mode : {Mode::kHybrid, Mode::kObject}) {
+    constexpr std::uint64_t kLines = 60'000;
+    const auto heap =
+        make_heap({.local = Bytes(96 * kPageBytes), .far = Bytes(3 * kLines * sizeof(Line)), .mode = mode});
+    std::vector<unique_ptr<Line>> lines;
+    for (std::uint64_t i = 0; i < kLines; ++i) lines.push_back(make_unique<Line>(line_of(i)));
+    Prng random(testing::test_seed());
+    const int steps = testing::scaled(400'000);
+    for (int step = 0; step < steps; ++step) {
+      const std::uint64_t i = random.below(kLines);
+      if (random.below(4) == 0) {
+        lines[i].reset();
+        auto made = try_make_unique<Line>(line_of(i));
+        ASSERT_TRUE(made) << made.error().to_string() << " after " << step;
+        lines[i] = std::move(*made);
+      }
+      ASSERT_EQ(*lines[i].read(), line_of(i));
+    }
+    for (std::uint64_t i = 0; i < kLines; ++i) ASSERT_EQ(*lines[i].read(), line_of(i));
+  }
 }
 
 TEST(Heap, RefusesASecondOneAndNonsense) {

@@ -288,6 +288,7 @@ void Runtime::janitor() {
       evacuate(kFramesAtOnce);
     }
     if (dead_pages_.size() > kFramesAtOnce / 2) free_dead_pages();
+    if (is_short_of_slots()) evacuate_absent();
     while (is_short_of_frames() && make_room(kFramesAtOnce) != 0) {
     }
   }

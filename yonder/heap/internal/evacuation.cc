@@ -109,8 +109,12 @@ std::size_t Runtime::disperse(std::size_t want) {
 // ---------------------------------------------------------------- moving
 
 bool Runtime::may_empty(const Victim& victim) const {
-  return inbound_[victim.page].load(std::memory_order_relaxed) == 0 &&
-         forwarded_pages_.load(std::memory_order_relaxed) < slot_count_ && !victim.before.fixed();
+  return inbound_[victim.page].load(std::memory_order_relaxed) == 0 && has_room_to_forward() &&
+         !victim.before.fixed();
+}
+
+bool Runtime::has_room_to_forward() const {
+  return forwarded_pages_.load(std::memory_order_relaxed) + kFramesAtOnce < page_count_ - slot_count_;
 }
 
 // Requires look_who_holds() since the victims were closed.
@@ -118,7 +122,7 @@ std::size_t Runtime::move_unheld(bool cold_to_slots) {
   moves_.clear();
   transfers_.clear();
   for (const Victim& victim : victims_) {
-    Move move{.victim = victim, .record = {}};
+    Move move{.victim = victim, .bytes = g_view.frame(victim.frame), .record = {}};
     const bool free_to_go = !is_held(victim) && may_empty(victim);
     if (!free_to_go || !plan_move(move, cold_to_slots)) {
       // No frame for what was used: next time it goes out with the rest, which needs none.
@@ -130,6 +134,11 @@ std::size_t Runtime::move_unheld(bool cold_to_slots) {
     moves_.push_back(move);
   }
   victims_.clear();
+  return carry_out_moves(cold_to_slots);
+}
+
+std::size_t Runtime::carry_out_moves(bool cold_to_slots) {
+  transfers_.clear();
   for (const Move& move : moves_) {
     copy_runs(move, true);
     if (cold_to_slots) {
@@ -145,11 +154,74 @@ std::size_t Runtime::move_unheld(bool cold_to_slots) {
   return written ? moves_.size() : 0;
 }
 
+// ---------------------------------------------------------------- pages that are not here
+
+bool Runtime::is_short_of_slots() const {
+  return committed_pages_.load(std::memory_order_relaxed) > slot_count_ - slot_count_ / 8;
+}
+
+// Objects that come in alone leave holes in their pages, and a page is free only when its last
+// object has gone. When far memory runs short, pages with few objects are read, and what is left
+// in them is written together.
+std::size_t Runtime::evacuate_absent() {
+  // Pages of the paging mode come back as a whole, also one that is just being filled.
+  if (options_.mode == Mode::kPaging) return 0;
+  collect_sparse_absent();
+  if (victims_.empty()) return 0;
+  look_who_holds();
+  moves_.clear();
+  transfers_.clear();
+  for (const Victim& victim : victims_) {
+    std::byte* const bytes = staging_memory_.data() + moves_.size() * kPageBytes;
+    Move move{.victim = victim, .bytes = bytes, .record = {}};
+    // Also a page that records lead to: a pointer may then be several steps behind.
+    const bool may_go = !is_held(victim) && !victim.before.fixed() && has_room_to_forward();
+    if (!may_go || !plan_move(move, true)) {
+      change_state(victim.page, PageState::kAbsent);
+      continue;
+    }
+    moves_.push_back(move);
+    transfers_.push_back(
+        {.local = bytes, .bytes = kPageBytes, .offset = std::uint64_t{victim.before.index()} * kPageBytes});
+  }
+  victims_.clear();
+  if (!store_->read_many(transfers_)) {
+    for (const Move& move : moves_) cancel_move(move);
+    return 0;
+  }
+  const std::size_t emptied = carry_out_moves(true);
+  egress_counters_.add(Count::kEvacuatedPages, emptied);
+  return emptied;
+}
+
+// The emptiest first: they cost the least and win the most, and few pointers are left behind that
+// lead through their records. What counts as empty grows when once around finds nothing.
+void Runtime::collect_sparse_absent() {
+  constexpr std::uint32_t kEmptiest = kGranulesPerPage / 8;
+  const auto most = static_cast<std::uint32_t>(options_.evacuate_below * kGranulesPerPage);
+  if (!is_short_of_slots() || absent_below_ == 0) absent_below_ = kEmptiest;
+  for (;;) {
+    for (std::uint32_t step = 0; step < page_count_ && victims_.size() < kFramesAtOnce; ++step) {
+      absent_hand_ = absent_hand_ + 1 < page_count_ ? absent_hand_ + 1 : 0;
+      const PageEntry before = entry(absent_hand_);
+      if (before.state() != PageState::kAbsent || absent_hand_ == slot_log_.page) continue;
+      const std::uint16_t live = live_count_[absent_hand_].load(std::memory_order_relaxed);
+      if (live == 0 || live >= absent_below_) continue;
+      if (swap_entry(absent_hand_, before, before.as(PageState::kClosed)))
+        victims_.push_back({.page = absent_hand_, .frame = 0, .before = before});
+    }
+    if (!victims_.empty() || absent_below_ >= most) return;
+    absent_below_ *= 2;
+  }
+}
+
 // Reserves the places. False: there is no room for them now.
 bool Runtime::plan_move(Move& move, bool cold_to_slots) {
   ForwardRecord& record = move.record;
   record.live = load(live_[move.victim.page]);
-  const GranuleBits cards = load(g_view.infos[move.victim.frame].cards);
+  // A page that is not here was not used.
+  const GranuleBits cards =
+      move.victim.before.is_local() ? load(g_view.infos[move.victim.frame].cards) : GranuleBits{};
   for (std::size_t i = 0; i < cards.size(); ++i) record.hot[i] = cards[i] & record.live[i];
   const std::uint32_t hot = count(record.hot);
   const std::uint32_t cold = count(record.live) - hot;
@@ -169,7 +241,7 @@ bool Runtime::plan_move(Move& move, bool cold_to_slots) {
 bool Runtime::reserve_room(Log& log, std::uint32_t granules) {
   if (granules == 0 || log.has_room(granules)) return true;
   close_log(log);
-  const auto page = try_new_page();
+  const auto page = try_new_page(slot_count_);
   if (!page) return false;
   const auto frame = free_frames_.take();
   if (!frame) {
@@ -188,7 +260,7 @@ bool Runtime::reserve_slot_room(std::uint32_t granules) {
   if (slot_log_.page != 0 && slot_log_.used < kGranulesPerPage)
     clear_live(slot_log_.page, slot_log_.used, kGranulesPerPage - slot_log_.used);
   slot_log_ = {};
-  const auto page = try_new_page();
+  const auto page = try_new_page(slot_count_);
   if (!page) return false;
   const auto slot = free_slots_.take();
   YONDER_CHECK(slot.has_value(), "there is a slot for every committed page");
@@ -208,7 +280,7 @@ void Runtime::copy_runs(const Move& move, bool hot) {
   const PageEntry target = entry(hot ? record.hot_page : record.cold_page);
   std::uint32_t to = hot ? record.hot_granule : record.cold_granule;
   std::byte* const frame = g_view.frame(target.index());
-  const std::byte* const from = g_view.frame(move.victim.frame);
+  const std::byte* const from = move.bytes;
   // In object mode what stays must be used again to stay once more.
   const bool keep_cards = hot && options_.mode != Mode::kObject;
   for_runs(bits, [&](std::uint32_t first, std::uint32_t length) {
@@ -230,7 +302,7 @@ void Runtime::write_runs(const Move& move) {
   if (count(bits) == 0) return;
   const std::uint64_t slot = entry(record.cold_page).index();
   std::uint64_t to = slot * kPageBytes + record.cold_granule * kGranuleBytes;
-  std::byte* const from = g_view.frame(move.victim.frame);
+  std::byte* const from = move.bytes;
   // Not analysed: a lambda does not know that we hold the lock.
   for_runs(bits, [&](std::uint32_t first, std::uint32_t length) YONDER_NO_THREAD_SAFETY_ANALYSIS {
     const auto bytes = static_cast<std::uint32_t>(length * kGranuleBytes);
@@ -251,10 +323,13 @@ void Runtime::finish_move(const Move& move) {
   if (const std::uint32_t hot = count(record.hot)) add_inbound(record.hot_page, hot);
   if (const std::uint32_t cold = count(cold_of(record))) add_inbound(record.cold_page, cold);
   forwarded_pages_.fetch_add(1, std::memory_order_relaxed);
-  const std::uint32_t slot = g_view.infos[move.victim.frame].slot.load(std::memory_order_relaxed);
-  set_entry(move.victim.page, entry(move.victim.page).at(PageState::kForwarded, *number));
+  const Victim& victim = move.victim;
+  const bool was_local = victim.before.is_local();
+  const std::uint32_t slot =
+      was_local ? g_view.infos[victim.frame].slot.load(std::memory_order_relaxed) : victim.before.index();
+  set_entry(victim.page, entry(victim.page).at(PageState::kForwarded, *number));
   if (slot != kNoSlot) free_slots_.give_back(slot);
-  release_frame(move.victim.frame);
+  if (was_local) release_frame(victim.frame);
   committed_pages_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -264,7 +339,7 @@ void Runtime::cancel_move(const Move& move) {
   if (const std::uint32_t hot = count(record.hot)) clear_live(record.hot_page, record.hot_granule, hot);
   if (const std::uint32_t cold = count(cold_of(record)))
     clear_live(record.cold_page, record.cold_granule, cold);
-  change_state(move.victim.page, PageState::kLocal);
+  change_state(move.victim.page, move.victim.before.state());
 }
 
 }  // namespace yonder::heap::internal

@@ -82,6 +82,7 @@ Result<Entered> Runtime::enter(std::atomic<std::uint64_t>& at, Access access) {
         if (came) continue;
         if (came.error() == ErrorCode::kResourceExhausted) {
           hold.reset();
+          wake_janitor();  // It may find pages that are nearly empty.
           flip_to_page(word.page(), now);
           continue;
         }
@@ -152,8 +153,7 @@ Result<void> Runtime::page_in(std::uint32_t page, PageEntry before, std::uint32_
 // The caller holds the absent page `word` says, so neither the page nor its slot goes away (H3).
 Result<void> Runtime::object_in(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry from) {
   ThreadState& state = thread();
-  if (!state.fetched.has_room(word.granules()) &&
-      committed_pages_.load(std::memory_order_relaxed) >= slot_count_)
+  if (!state.fetched.has_room(word.granules()) && is_full())
     return fail(ErrorCode::kResourceExhausted, "far heap: no page for an object that comes in");
   YONDER_TRY(placed, place(state.fetched, word.bytes()));
   const Result<void> read =

@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint32_t kMinFrames = 64;
 // Page numbers are used up by pages whose pointers have not been healed yet; so there are
 // more of them than slots.
-constexpr std::uint64_t kPagesPerSlot = 2;
+constexpr std::uint64_t kPagesPerSlot = 4;
 // Page 0 is null, page 1 stands for huge objects.
 constexpr std::uint32_t kFirstPage = 2;
 
@@ -96,6 +96,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const HeapOptions& options) {
   YONDER_TRY(counts,
              make_table<std::atomic<std::uint16_t>>(runtime->live_count_memory_, runtime->page_count_));
   YONDER_TRY(inbound, make_table<std::atomic<std::uint16_t>>(runtime->inbound_memory_, runtime->page_count_));
+  YONDER_TRY(staging, make_table<std::byte>(runtime->staging_memory_, kFramesAtOnce * kPageBytes));
+  (void)staging;
   YONDER_TRY(infos, make_table<FrameInfo>(runtime->infos_memory_, runtime->frame_count_));
   YONDER_TRY(records, make_table<ForwardRecord>(runtime->records_memory_, runtime->page_count_));
   runtime->live_ = live;
@@ -154,9 +156,14 @@ void Runtime::change_state(std::uint32_t page, PageState to) {
   }
 }
 
-std::optional<std::uint32_t> Runtime::try_new_page() {
+// A few pages are kept for the egress: taking out garbage needs a place to put the rest.
+std::uint32_t Runtime::page_limit() const {
+  return slot_count_ - std::clamp<std::uint32_t>(slot_count_ / 64, 4, 64);
+}
+
+std::optional<std::uint32_t> Runtime::try_new_page(std::uint32_t limit) {
   // relaxed: a count. Nobody passes the limit, because each adds before it looks.
-  if (committed_pages_.fetch_add(1, std::memory_order_relaxed) < slot_count_) {
+  if (committed_pages_.fetch_add(1, std::memory_order_relaxed) < limit) {
     if (const auto page = free_pages_.take()) return page;
   }
   committed_pages_.fetch_sub(1, std::memory_order_relaxed);
@@ -164,13 +171,15 @@ std::optional<std::uint32_t> Runtime::try_new_page() {
 }
 
 Result<std::uint32_t> Runtime::new_page() {
-  if (const auto page = try_new_page()) return *page;
+  if (const auto page = try_new_page(page_limit())) return *page;
   {
-    // Dead pages may wait for the janitor.
+    // Dead pages may wait for the janitor, and others be nearly empty.
     const sync::LockGuard lock(egress_mutex_);
     free_dead_pages();
+    while (is_full() && evacuate_absent() != 0) {
+    }
   }
-  if (const auto page = try_new_page()) return *page;
+  if (const auto page = try_new_page(page_limit())) return *page;
   return fail(ErrorCode::kOutOfMemory, "far heap: all far memory is in use", slot_count_);
 }
 

@@ -123,7 +123,9 @@ class Runtime {
     g_view.entries[page].store(to.bits, std::memory_order_release);
   }
   Result<std::uint32_t> new_page();
-  std::optional<std::uint32_t> try_new_page();
+  std::optional<std::uint32_t> try_new_page(std::uint32_t limit);
+  std::uint32_t page_limit() const;
+  bool is_full() const { return committed_pages_.load(std::memory_order_relaxed) >= page_limit(); }
   Result<void> open_log(Log& log);
   void start_log(Log& log, std::uint32_t page, std::uint32_t frame);
   void close_log(Log& log);
@@ -202,12 +204,19 @@ class Runtime {
   // A page whose objects are to go: what is live, what of it was used, and where it goes.
   struct Move {
     Victim victim;
+    std::byte* bytes;  // Of the page: its frame, or a copy of its slot.
     ForwardRecord record;
   };
   std::size_t evacuate(std::size_t want) YONDER_REQUIRES(egress_mutex_);
   std::size_t disperse(std::size_t want) YONDER_REQUIRES(egress_mutex_);
   void collect_sparse(std::size_t want) YONDER_REQUIRES(egress_mutex_);
   std::size_t move_unheld(bool cold_to_slots) YONDER_REQUIRES(egress_mutex_);
+  std::size_t carry_out_moves(bool cold_to_slots) YONDER_REQUIRES(egress_mutex_);
+  // Takes the garbage out of pages that are not here, when far memory runs short.
+  std::size_t evacuate_absent() YONDER_REQUIRES(egress_mutex_);
+  void collect_sparse_absent() YONDER_REQUIRES(egress_mutex_);
+  bool is_short_of_slots() const;
+  bool has_room_to_forward() const;
   bool may_empty(const Victim& victim) const YONDER_REQUIRES(egress_mutex_);
   bool plan_move(Move& move, bool cold_to_slots) YONDER_REQUIRES(egress_mutex_);
   bool reserve_room(Log& log, std::uint32_t granules) YONDER_REQUIRES(egress_mutex_);
@@ -238,8 +247,8 @@ class Runtime {
   os::Mapping records_memory_;
   AtomicGranuleBits* live_ = nullptr;
   std::atomic<std::uint16_t>* live_count_ = nullptr;
-  // Granules of each page to which a record leads. Such a page is not emptied itself: so no
-  // pointer is more than one step behind, and no page number is kept by a chain of others.
+  // Granules of each page to which a record leads. A local page of that kind is not emptied itself,
+  // so that few page numbers are kept by chains of records.
   std::atomic<std::uint16_t>* inbound_ = nullptr;
   ForwardRecord* records_ = nullptr;
 
@@ -252,10 +261,9 @@ class Runtime {
   IndexList free_records_;
   IndexList dead_pages_;                           // Without a live object, not yet freed.
   std::atomic<std::uint32_t> committed_pages_{0};  // That may need a slot.
-  std::atomic<std::uint32_t> forwarded_pages_{
-      0};                                       // At most slot_count_: page numbers for all others are left.
-  std::atomic<std::uint32_t> held_victims_{0};  // Of the last sweep: how many frames were in use.
-  std::atomic<std::uint32_t> sparse_hint_{0};   // Objects freed since the last evacuation.
+  std::atomic<std::uint32_t> forwarded_pages_{0};  // Bounded: page numbers for all others are left.
+  std::atomic<std::uint32_t> held_victims_{0};     // Of the last sweep: how many frames were in use.
+  std::atomic<std::uint32_t> sparse_hint_{0};      // Objects freed since the last evacuation.
 
   std::unique_ptr<ArrivingPage[]> arriving_;  // Reads ahead under way; free ones are in the list.
   IndexList free_arriving_;
@@ -280,7 +288,11 @@ class Runtime {
   double pages_that_paid_ YONDER_GUARDED_BY(egress_mutex_) = 1.0;  // Of those that came in by page, lately.
   std::uint32_t unproved_pages_ YONDER_GUARDED_BY(egress_mutex_) = 0;
   std::uint32_t evacuation_hand_ YONDER_GUARDED_BY(egress_mutex_) = 0;
-  Counters egress_counters_;  // relaxed atomics
+  std::uint32_t absent_hand_ YONDER_GUARDED_BY(egress_mutex_) = 0;
+  std::uint32_t absent_below_ YONDER_GUARDED_BY(egress_mutex_) =
+      0;                        // Granules: so few live ones are worth it.
+  os::Mapping staging_memory_;  // Copies of slots that are being emptied.
+  Counters egress_counters_;    // relaxed atomics
 
   sync::Mutex janitor_mutex_;
   sync::Condition janitor_wakes_;
