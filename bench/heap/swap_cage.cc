@@ -86,7 +86,9 @@ Result<void> SwapCage::set_up(Bytes limit, Bytes swap) {
   std::string folder = "/tmp/yonder-swap-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) return fail_errno("mkdtemp");
   undo_.emplace_back([folder] { ::rmdir(folder.c_str()); });
-  const std::string size = fmt::format("size={}", swap.count() + (16 << 20));
+  // noswap (Linux 6.4): else the kernel may put pages of the swap file itself into the swap
+  // file, and whoever wants one of them back waits for ever, unkillable.
+  const std::string size = fmt::format("noswap,size={}", swap.count() + (16 << 20));
   if (::mount("none", folder.c_str(), "tmpfs", 0, size.c_str()) != 0) return fail_errno("mount(tmpfs)");
   undo_.emplace_back([folder] { ::umount(folder.c_str()); });
   os::Fd file(::open((folder + "/swap").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
