@@ -115,13 +115,16 @@ void PagingEvictor::sleep(Duration at_most) {
   asleep_.store(0, std::memory_order_relaxed);
 }
 
-Result<void> PagingEvictor::sweep_down(std::uint64_t target) {
-  while (core_.resident() > target) {
+Result<void> PagingEvictor::sweep_down() {
+  for (;;) {
+    // Anew each time: the budget may have changed.
+    const std::uint64_t most = limit();
+    const std::uint64_t target = most - slack(most);
+    if (core_.resident() <= target) return {};
     const sync::SpinGuard guard(lock_);
     YONDER_TRY(swept, sweeper_.sweep(std::min<std::uint64_t>(core_.resident() - target, kSweepPages)));
     if (swept == 0) return {};
   }
-  return {};
 }
 
 void PagingEvictor::look_around() {
@@ -141,7 +144,7 @@ void PagingEvictor::run(const std::stop_token& stop) {
     }
     const std::uint64_t most = limit();
     if (core_.resident() + slack(most) / 2 >= most) {
-      if (const Result<void> swept = sweep_down(most - slack(most)); !swept) {
+      if (const Result<void> swept = sweep_down(); !swept) {
         process_logger().log(limit_log, LogLevel::kWarn, "heap", "far memory does not take pages",
                              {{"error", swept.error()}});
         sleep(kRetryAfterFailure);

@@ -58,7 +58,7 @@ class PagingEvictor {
   void wake_if_needed();
   Result<void> make_room(Deadline deadline);
   void run(const std::stop_token& stop);
-  Result<void> sweep_down(std::uint64_t target);
+  Result<void> sweep_down();
   void sleep(Duration at_most);
   void look_around();
 
