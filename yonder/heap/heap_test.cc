@@ -120,22 +120,29 @@ TEST(Heap, SurvivesAConstructorThatThrows) {
   EXPECT_EQ(make_unique<Thrower>(false).read()->value, 3u);
 }
 
+// And reading what is there goes on: nothing needs another page for that.
 TEST(Heap, SaysWhenFarMemoryIsFull) {
-  const auto heap = make_heap({.local = Bytes(64 * kPageBytes), .far = Bytes(1 << 20)});
-  std::vector<unique_ptr<Line>> lines;
-  for (;;) {
-    auto line = try_make_unique<Line>(line_of(lines.size()));
-    if (!line) {
-      EXPECT_EQ(line.error(), ErrorCode::kOutOfMemory);
-      break;
+  for (const Mode mode : {Mode::kHybrid, Mode::kPaging, Mode::kObject}) {
+    const auto heap = make_heap({.local = Bytes(64 * kPageBytes), .far = Bytes(1 << 20), .mode = mode});
+    std::vector<unique_ptr<Line>> lines;
+    for (;;) {
+      auto line = try_make_unique<Line>(line_of(lines.size()));
+      if (!line) {
+        EXPECT_EQ(line.error(), ErrorCode::kOutOfMemory);
+        break;
+      }
+      lines.push_back(std::move(*line));
+      ASSERT_LE(lines.size(), (1u << 20) / sizeof(Line));
     }
-    lines.push_back(std::move(*line));
-    ASSERT_LE(lines.size(), (1u << 20) / sizeof(Line));
+    EXPECT_GT(lines.size(), 13'000u);
+    Prng random(testing::test_seed());
+    for (int step = 0; step < 50'000; ++step) {
+      const std::uint64_t i = random.below(lines.size());
+      ASSERT_EQ(*lines[i].read(), line_of(i));
+    }
+    lines.clear();
+    for (int i = 0; i < 10'000; ++i) lines.push_back(make_unique<Line>(line_of(1)));
   }
-  EXPECT_GT(lines.size(), 15'000u);
-  for (std::size_t i = 0; i < lines.size(); ++i) ASSERT_EQ(*lines[i].read(), line_of(i));
-  lines.clear();
-  for (int i = 0; i < 10'000; ++i) lines.push_back(make_unique<Line>(line_of(1)));
 }
 
 TEST(Heap, SaysWhenAllLocalMemoryIsHeld) {

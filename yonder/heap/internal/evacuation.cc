@@ -8,6 +8,7 @@
 // are used; none has to be found (ADR 29).
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "yonder/base/check.h"
 #include "yonder/heap/internal/runtime.h"
@@ -253,13 +254,17 @@ bool Runtime::reserve_room(Log& log, std::uint32_t granules) {
   return true;
 }
 
+void Runtime::close_slot_log() {
+  const Log closed = std::exchange(slot_log_, {});
+  if (closed.page != 0 && closed.used < kGranulesPerPage)
+    clear_live(closed.page, closed.used, kGranulesPerPage - closed.used);
+}
+
 // A page that is absent from the beginning: objects are written into its slot, and come in from
 // there one by one.
 bool Runtime::reserve_slot_room(std::uint32_t granules) {
   if (granules == 0 || slot_log_.has_room(granules)) return true;
-  if (slot_log_.page != 0 && slot_log_.used < kGranulesPerPage)
-    clear_live(slot_log_.page, slot_log_.used, kGranulesPerPage - slot_log_.used);
-  slot_log_ = {};
+  close_slot_log();
   const auto page = try_new_page(slot_count_);
   if (!page) return false;
   const auto slot = free_slots_.take();

@@ -182,7 +182,7 @@ Result<void> Runtime::object_in(std::atomic<std::uint64_t>& at, PointerWord word
 // come. Nobody may be fetching an object of it at that moment (A1).
 void Runtime::flip_to_page(std::uint32_t page, PageEntry absent) {
   const sync::LockGuard lock(egress_mutex_);
-  if (page == slot_log_.page) return;  // Objects are being written to it: its turn comes.
+  if (page == slot_log_.page) close_slot_log();  // What was written to it is complete: we have the lock.
   if (!swap_entry(page, absent, absent.as(PageState::kClosed))) return;
   dying_.push_back({.page = page, .frame = 0, .before = absent});
   look_who_holds();

@@ -221,6 +221,7 @@ class Runtime {
   bool plan_move(Move& move, bool cold_to_slots) YONDER_REQUIRES(egress_mutex_);
   bool reserve_room(Log& log, std::uint32_t granules) YONDER_REQUIRES(egress_mutex_);
   bool reserve_slot_room(std::uint32_t granules) YONDER_REQUIRES(egress_mutex_);
+  void close_slot_log() YONDER_REQUIRES(egress_mutex_);
   void copy_runs(const Move& move, bool hot) YONDER_REQUIRES(egress_mutex_);
   void write_runs(const Move& move) YONDER_REQUIRES(egress_mutex_);
   void finish_move(const Move& move) YONDER_REQUIRES(egress_mutex_);
