@@ -13,8 +13,10 @@ namespace yonder::heap {
 namespace {
 
 constexpr std::uint32_t kLaneDepth = 128;
-// So many requests are described to the endpoint at a time.
+// So many reads ahead are described to the endpoint at a time.
 constexpr std::size_t kPostAtOnce = 32;
+// Room for the pieces of a call, made at the beginning; a longer one makes more.
+constexpr std::size_t kPiecesAtOnce = 1024;
 
 Result<std::string> random_name(const char* kind) {
   YONDER_TRY(random, secure_random_u64());
@@ -30,69 +32,6 @@ std::size_t thread_number() {
 }
 
 }  // namespace
-
-// ---------------------------------------------------------------- a call
-
-// The requests of one blocking call: counts them out and in, and keeps the first error.
-class SlotStore::Batch : private fabric::Operation {
- public:
-  Batch() : Operation(&Batch::on_done) {}
-
-  Result<void> run(SlotStore& store, Lane& lane, fabric::Op op, std::span<const Transfer> transfers) {
-    fabric::Endpoint& endpoint = lane.endpoint();
-    const Deadline deadline = Deadline::after(lane.queue->clock(), store.timeout_);
-    std::size_t next = 0;
-    while (next < transfers.size() || under_way_ != 0) {
-      if (next < transfers.size() && first_failure_ == ErrorCode::kOk) {
-        next += post(store, endpoint, op, transfers.subspan(next), deadline);
-      } else if (under_way_ == 0) {
-        break;
-      }
-      lane.queue->poll({});
-      if (under_way_ != 0) {
-        // Guarantee E2 of the endpoint ends this.
-        (void)lane.queue->wait_for_operations();
-        lane.queue->poll({});
-      }
-    }
-    if (first_failure_ != ErrorCode::kOk) return fail(first_failure_, "far memory transfer");
-    return {};
-  }
-
- private:
-  std::size_t post(SlotStore& store, fabric::Endpoint& endpoint, fabric::Op op,
-                   std::span<const Transfer> transfers, Deadline deadline) {
-    std::array<fabric::LocalPiece, kPostAtOnce> pieces;
-    std::array<fabric::WorkRequest, kPostAtOnce> requests;
-    const std::size_t count = std::min(transfers.size(), kPostAtOnce);
-    for (std::size_t i = 0; i < count; ++i) {
-      pieces[i] = store.piece(transfers[i]);
-      requests[i] = {.op = op,
-                     .flags = fabric::RequestFlags::kOperation,
-                     .user_data = reinterpret_cast<std::uint64_t>(static_cast<Operation*>(this)),
-                     .local = {&pieces[i], 1},
-                     .remote = store.token_.at(transfers[i].offset),
-                     .deadline = deadline};
-    }
-    const Result<std::size_t> posted = endpoint.post({requests.data(), count});
-    if (posted) {
-      under_way_ += *posted;
-      return *posted;
-    }
-    // A full queue empties as we poll, whoever's requests they are.
-    if (posted.error() != ErrorCode::kQueueFull) first_failure_ = posted.error().code();
-    return 0;
-  }
-
-  static void on_done(Operation& self, const fabric::Completion& completion) {
-    auto& batch = static_cast<Batch&>(self);
-    --batch.under_way_;
-    if (!completion.ok() && batch.first_failure_ == ErrorCode::kOk) batch.first_failure_ = completion.status;
-  }
-
-  std::size_t under_way_ = 0;
-  ErrorCode first_failure_ = ErrorCode::kOk;
-};
 
 void AsyncRead::done(Operation& self, const fabric::Completion& completion) {
   auto& read = static_cast<AsyncRead&>(self);
@@ -136,15 +75,13 @@ Result<void> SlotStore::open_embedded(const SlotStoreOptions& options) {
   listener_ = std::move(listener);
   const std::string address = "shm:" + name + (options.link.empty() ? "" : "?" + options.link);
   for (std::uint32_t i = 0; i < options.lanes; ++i) {
-    auto lane = std::make_unique<Lane>();
-    YONDER_TRY(queue, fabric_->create_completion_queue({}));
-    lane->queue = std::move(queue);
+    YONDER_TRY(lane, make_lane());
     YONDER_TRY(endpoint,
                fabric_->connect({.address = address,
                                  .endpoint = {.depth = kLaneDepth, .default_timeout = options.timeout}},
                                 *lane->queue));
     lane->own_endpoint = std::move(endpoint);
-    lanes_.push_back(std::move(lane));
+    YONDER_TRY_VOID(add_lane(std::move(lane)));
   }
   return {};
 }
@@ -153,9 +90,14 @@ Result<void> SlotStore::open_node(const SlotStoreOptions& options) {
   YONDER_TRY(fabric, fabric::open(options.node));
   fabric_ = std::move(fabric);
   for (std::uint32_t i = 0; i < options.lanes; ++i) {
-    auto lane = std::make_unique<Lane>();
-    YONDER_TRY_VOID(open_lane(*lane, options, options.node));
-    lanes_.push_back(std::move(lane));
+    YONDER_TRY(lane, make_lane());
+    YONDER_TRY(session, client::ExtentSession::connect(*fabric_, {.address = options.node,
+                                                                  .timeout = options.timeout,
+                                                                  .depth = kLaneDepth,
+                                                                  .queue = lane->queue.get(),
+                                                                  .scheduler = lane->scheduler.get()}));
+    lane->session = std::move(session);
+    YONDER_TRY_VOID(add_lane(std::move(lane)));
   }
   extent_ = options.name;
   if (extent_.empty()) {
@@ -172,16 +114,23 @@ Result<void> SlotStore::open_node(const SlotStoreOptions& options) {
   return {};
 }
 
-Result<void> SlotStore::open_lane(Lane& lane, const SlotStoreOptions& options, const std::string& address) {
+Result<std::unique_ptr<SlotStore::Lane>> SlotStore::make_lane() {
+  auto lane = std::make_unique<Lane>();
   YONDER_TRY(queue, fabric_->create_completion_queue({}));
-  lane.queue = std::move(queue);
-  lane.scheduler = std::make_unique<fabric::Scheduler>(*lane.queue);
-  YONDER_TRY(session, client::ExtentSession::connect(*fabric_, {.address = address,
-                                                                .timeout = options.timeout,
-                                                                .depth = kLaneDepth,
-                                                                .queue = lane.queue.get(),
-                                                                .scheduler = lane.scheduler.get()}));
-  lane.session = std::move(session);
+  lane->queue = std::move(queue);
+  lane->scheduler = std::make_unique<fabric::Scheduler>(*lane->queue);
+  return lane;
+}
+
+// Requires that the lane has its connection.
+Result<void> SlotStore::add_lane(std::unique_ptr<Lane> lane) {
+  // Pages are not packed, so that one buffer does.
+  YONDER_TRY(pool, remote::BufferPool::create(*fabric_, {.buffers = 1}));
+  lane->pool = std::move(pool);
+  lane->vectors = std::make_unique<remote::VectorIo>(
+      remote::Port(lane->endpoint(), *lane->scheduler, timeout_), *lane->pool);
+  lane->pieces.reserve(kPiecesAtOnce);
+  lanes_.push_back(std::move(lane));
   return {};
 }
 
@@ -237,10 +186,35 @@ SlotStore::Lane& SlotStore::take_lane() {
 Result<void> SlotStore::move(fabric::Op op, std::span<const Transfer> transfers) {
   if (transfers.empty()) return {};
   Lane& lane = take_lane();
-  Batch batch;
-  const Result<void> moved = batch.run(*this, lane, op, transfers);
+  const Result<void> moved =
+      transfers.size() == 1 ? move_one(lane, op, transfers.front()) : move_many(lane, op, transfers);
   lane.lock.unlock();
   return moved;
+}
+
+// What a dereference waits for: straight to the endpoint.
+Result<void> SlotStore::move_one(Lane& lane, fabric::Op op, const Transfer& transfer) {
+  const fabric::LocalPiece local = piece(transfer);
+  const Deadline deadline = Deadline::after(lane.queue->clock(), timeout_);
+  const auto done =
+      lane.endpoint()
+          .perform(
+              {.op = op, .local = {&local, 1}, .remote = token_.at(transfer.offset), .deadline = deadline})
+          .wait();
+  // Reads ahead may have filled the endpoint; the vector waits for a place.
+  if (!done && done.error() == ErrorCode::kQueueFull) return move_many(lane, op, {&transfer, 1});
+  return done ? Result<void>() : std::unexpected(done.error());
+}
+
+// Neighbours in the store leave as one request that gathers them: pages are too long to be worth a
+// copy into one buffer.
+Result<void> SlotStore::move_many(Lane& lane, fabric::Op op, std::span<const Transfer> transfers) {
+  const Deadline deadline = Deadline::after(lane.queue->clock(), timeout_);
+  lane.pieces.clear();
+  for (const Transfer& transfer : transfers)
+    lane.pieces.push_back({.local = piece(transfer), .remote = token_.at(transfer.offset)});
+  return op == fabric::Op::kRead ? lane.vectors->read(lane.pieces, remote::Strategy::kGather, deadline)
+                                 : lane.vectors->write(lane.pieces, remote::Strategy::kGather, deadline);
 }
 
 Result<void> SlotStore::read_many(std::span<const Transfer> transfers) {

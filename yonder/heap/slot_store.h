@@ -19,8 +19,9 @@
 // kUnknownKey for ever. A node that is away answers after the timeout (kDeadlineExceeded,
 // kConnectionLost); the lanes reconnect by themselves.
 //
-// Concurrency: any thread. Nothing is allocated after open(); read, read_many and
-// write_many may be called where malloc may not (a synchronous signal handler).
+// Concurrency: any thread. In the steady state nothing is allocated; a lane's first calls do, with
+// the process's own allocator, so a synchronous signal handler may call read, read_many and
+// write_many if it cannot have interrupted that one.
 // Lifetime: buffers are borrowed until the call has returned, or an AsyncRead was told;
 // the destructor ends what is under way.
 
@@ -41,6 +42,8 @@
 #include "yonder/fabric/scheduler.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/memfd.h"
+#include "yonder/remote/buffer_pool.h"
+#include "yonder/remote/vector_io.h"
 #include "yonder/sync/spin_lock.h"
 
 namespace yonder::heap {
@@ -111,7 +114,7 @@ class SlotStore {
   Result<void> read_many(std::span<const Transfer> transfers);
   Result<void> write_many(std::span<const Transfer> transfers);
 
-  // Starts reads, in order, and returns how many: no more than there is room for now.
+  // Starts reads, in order, and returns how many: at most as many as the lane has room for.
   std::size_t start(std::span<AsyncRead* const> reads) YONDER_NO_THREAD_SAFETY_ANALYSIS;
   // Makes progress for whatever was started. Never waits.
   void poll() YONDER_NO_THREAD_SAFETY_ANALYSIS;
@@ -123,18 +126,23 @@ class SlotStore {
     std::unique_ptr<fabric::Scheduler> scheduler;
     std::unique_ptr<client::ExtentSession> session;  // With a node…
     std::unique_ptr<fabric::Endpoint> own_endpoint;  // …or without.
+    std::unique_ptr<remote::BufferPool> pool;        // What `vectors` needs.
+    std::unique_ptr<remote::VectorIo> vectors;
+    std::vector<remote::VectorPiece> pieces;  // Of the call that holds `lock`.
     fabric::Endpoint& endpoint() { return session ? session->endpoint() : *own_endpoint; }
   };
-  class Batch;
 
   SlotStore() = default;
   Result<void> open_embedded(const SlotStoreOptions& options);
   Result<void> open_node(const SlotStoreOptions& options);
-  Result<void> open_lane(Lane& lane, const SlotStoreOptions& options, const std::string& address);
+  Result<std::unique_ptr<Lane>> make_lane();
+  Result<void> add_lane(std::unique_ptr<Lane> lane);
   // The caller unlocks the lane. Not analysed: which lock it is, is known at run time only.
   Lane& take_lane() YONDER_NO_THREAD_SAFETY_ANALYSIS;
   fabric::LocalPiece piece(const Transfer& transfer) const;
   Result<void> move(fabric::Op op, std::span<const Transfer> transfers) YONDER_NO_THREAD_SAFETY_ANALYSIS;
+  Result<void> move_one(Lane& lane, fabric::Op op, const Transfer& transfer);
+  Result<void> move_many(Lane& lane, fabric::Op op, std::span<const Transfer> transfers);
 
   std::unique_ptr<fabric::Fabric> fabric_;
   std::optional<os::Memfd> memfd_;  // Of the embedded store, with what follows.
