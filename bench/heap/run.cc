@@ -46,7 +46,8 @@ far::HeapOptions heap_options(const RunOptions& options) {
           .node = options.node,
           .link = options.link,
           .mode = mode_of(options.memory),
-          .read_ahead = options.read_ahead};
+          .read_ahead = options.read_ahead,
+          .lanes = std::max(4u, options.work.threads + 1)};
 }
 
 std::uint64_t far_bytes_in_use(const far::HeapStats& stats) { return stats.live_pages * far::kPageBytes; }

@@ -43,6 +43,9 @@ Result<Settings> Settings::read(const Options& options) {
     settings.locals = {13, 25, 50, 75, 100};
   }
   YONDER_TRY(bytes, number(options, "bytes", std::uint64_t{64} << (options.quick ? 20 : 24)));
+  YONDER_TRY(threads, number(options, "threads", settings.work.threads));
+  if (threads == 0 || threads > 64) return fail(ErrorCode::kInvalidArgument, "heap bench: 1 to 64 threads");
+  settings.work.threads = static_cast<unsigned>(threads);
   YONDER_TRY(rounds, number(options, "rounds", options.quick ? 1 : 3));
   YONDER_TRY(swap, number(options, "swap", options.quick ? 0 : 1));
   YONDER_TRY(latency, number(options, "latency", options.quick ? 0 : 1));

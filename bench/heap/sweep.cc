@@ -113,6 +113,8 @@ void Sweep::report_run(const std::string& name, const RunResult& run) {
   count("far_bytes", run.far_bytes);
   count("page_ins", stats.page_ins);
   count("object_ins", stats.object_ins);
+  count("page_copies", stats.page_copies);
+  count("objects_from_copies", stats.objects_from_copies);
   count("read_ahead", stats.read_ahead);
   count("read_ahead_used", stats.read_ahead_used);
   count("flips_to_page", stats.flips_to_page);

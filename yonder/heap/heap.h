@@ -72,11 +72,13 @@ struct HeapOptions {
 
 // Counted since the beginning.
 struct HeapStats {
-  std::uint64_t page_ins = 0;      // pages that somebody waited for…
-  std::uint64_t object_ins = 0;    // …and objects
-  std::uint64_t bytes_in = 0;      // by all ways
-  std::uint64_t bytes_wanted = 0;  // of the objects that were asked for and not there
-  std::uint64_t read_ahead = 0;    // pages that came unasked
+  std::uint64_t page_ins = 0;             // pages that somebody waited for…
+  std::uint64_t object_ins = 0;           // …and objects
+  std::uint64_t page_copies = 0;          // pages read for one object (internal/page_copies.h)…
+  std::uint64_t objects_from_copies = 0;  // …and objects that then needed no read
+  std::uint64_t bytes_in = 0;             // by all ways
+  std::uint64_t bytes_wanted = 0;         // of the objects that were asked for and not there
+  std::uint64_t read_ahead = 0;           // pages that came unasked
   std::uint64_t read_ahead_used = 0;
   std::uint64_t pages_written = 0;
   std::uint64_t pages_dropped = 0;  // clean: left without a write

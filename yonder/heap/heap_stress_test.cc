@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -143,6 +144,47 @@ TEST_P(HeapStress, ManyReadersOfOnePointer) {
   }
   stop = true;
   evacuator.join();
+  objects.clear();
+}
+
+// Neighbours are used one after the other, written now and then, and what each must say is known:
+// no copy of a page, no slot and no record may bring back an older version. Far memory is short,
+// so that pages on the node are emptied, too.
+TEST_P(HeapStress, NobodySeesAnOldVersion) {
+  constexpr std::size_t kObjects = 6'000;  // 1.5 MiB
+  constexpr std::size_t kRun = 12;
+  const auto made =
+      Heap::create({.local = Bytes(64 * kPageBytes), .far = Bytes(4 << 20), .mode = GetParam()});
+  ASSERT_TRUE(made);
+  std::vector<unique_ptr<Pattern<32>>> objects;
+  std::vector<std::uint64_t> versions(kObjects);
+  std::vector<sync::SpinLock> locks(kObjects / kRun);
+  for (std::size_t i = 0; i < kObjects; ++i) {
+    versions[i] = i;
+    objects.push_back(make_unique<Pattern<32>>(i));
+  }
+  const int steps = testing::scaled(12'000);
+  std::vector<std::jthread> threads;
+  for (unsigned t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Prng random(testing::test_seed() + t);
+      for (int step = 0; step < steps; ++step) {
+        // One is slow: what it knows of pages grows old while the others use their numbers again.
+        if (t == 0 && step % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+        const std::size_t run = random.below(kObjects / kRun);
+        const sync::SpinGuard lock(locks[run]);
+        for (std::size_t i = run * kRun; i < (run + 1) * kRun; ++i) {
+          const auto object = objects[i].read();
+          ASSERT_TRUE(object->is_whole());
+          ASSERT_EQ(object->words[0], versions[i]);
+          if (random.below(4) == 0) objects[i].write()->fill(versions[i] = random());
+        }
+      }
+      Heap::leave_thread();
+    });
+  }
+  threads.clear();
+  EXPECT_EQ((*made)->stats().objects_from_copies != 0, GetParam() == Mode::kHybrid);
   objects.clear();
 }
 

@@ -2,8 +2,11 @@
 // The 64 bits of a far pointer: where an object is in the far address space, and how
 // long it is.
 //
-//   bit 0        8            20      28     32                     64
-//      | granule | bytes - 1  | stamp | zero | page                   |
+//   bit 0      4         12           24      32                     64
+//      | zero | granule | bytes - 1  | stamp | page                   |
+//
+// So one mask gives the object's place in its page, and the stamp and the zeroes lie where page
+// entries have the stamp and what the barrier asks for (internal/page_entry.h).
 //
 // The far address space is pages of 4 KiB, made of granules of 16 bytes. An object lies in
 // one page and begins at a granule. Which memory holds a page at the moment (a local
@@ -40,16 +43,19 @@ constexpr std::uint32_t granules_of(std::size_t bytes) {
 struct PointerWord {
   std::uint64_t bits = 0;
 
-  static constexpr std::uint64_t kStampMask = std::uint64_t{0xff} << 20;
+  static constexpr std::uint64_t kStampMask = std::uint64_t{0xff} << 24;
+  static constexpr std::uint64_t kPlaceMask = 0xff0;
 
   static constexpr PointerWord make(std::uint32_t page, std::uint32_t granule, std::uint32_t bytes) {
     YONDER_DCHECK(granule + granules_of(bytes) <= kGranulesPerPage, "an object lies in one page");
-    return {granule | std::uint64_t{bytes - 1} << 8 | std::uint64_t{page} << 32};
+    return {std::uint64_t{granule} << 4 | std::uint64_t{bytes - 1} << 12 | std::uint64_t{page} << 32};
   }
-  constexpr std::uint32_t granule() const { return static_cast<std::uint32_t>(bits & 0xff); }
+  constexpr std::uint32_t granule() const { return static_cast<std::uint32_t>((bits >> 4) & 0xff); }
+  // In bytes, from the beginning of the page.
+  constexpr std::size_t place() const { return bits & kPlaceMask; }
   // The highest bits: one shift on the way of every dereference.
   constexpr std::uint32_t page() const { return static_cast<std::uint32_t>(bits >> 32); }
-  constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>((bits >> 8) & 0xfff) + 1; }
+  constexpr std::uint32_t bytes() const { return static_cast<std::uint32_t>((bits >> 12) & 0xfff) + 1; }
   constexpr std::uint32_t granules() const { return granules_of(bytes()); }
   constexpr bool is_null() const { return bits == 0; }
   constexpr PointerWord stamped(std::uint64_t stamp_bits) const {

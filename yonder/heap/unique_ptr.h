@@ -67,8 +67,8 @@ class PointerCell {
   }
   template <Access kAccess>
   Result<Entered> try_enter() const {
-    const Entered entered = enter_fast<kAccess>(word_);
-    if (entered.object != nullptr) return entered;
+    Entered entered;
+    if (enter_fast<kAccess>(word_, entered)) return entered;
     return try_enter_slow(word_, kAccess);
   }
   void prefetch() const { internal::prefetch(word_); }
@@ -188,16 +188,15 @@ class unique_ptr<T[]> {
 
   ReadGuard<T[]> read() const {
     const internal::Entered entered = cell_.template enter<internal::Access::kRead>();
-    return {internal::PageHold(entered.hold), std::span(reinterpret_cast<const T*>(entered.object), size())};
+    return {internal::PageHold(entered.hold), items<const T>(entered)};
   }
   WriteGuard<T[]> write() const {
     const internal::Entered entered = cell_.template enter<internal::Access::kWrite>();
-    return {internal::PageHold(entered.hold), std::span(reinterpret_cast<T*>(entered.object), size())};
+    return {internal::PageHold(entered.hold), items<T>(entered)};
   }
   Result<ReadGuard<T[]>> try_read() const {
     YONDER_TRY(entered, cell_.template try_enter<internal::Access::kRead>());
-    return ReadGuard<T[]>(internal::PageHold(entered.hold),
-                          std::span(reinterpret_cast<const T*>(entered.object), size()));
+    return ReadGuard<T[]>(internal::PageHold(entered.hold), items<const T>(entered));
   }
   void prefetch() const { cell_.prefetch(); }
   void reset() {
@@ -207,6 +206,11 @@ class unique_ptr<T[]> {
  private:
   template <typename U>
   friend Result<unique_ptr<U>> try_make_unique_array(std::size_t items);
+
+  template <typename Item>
+  static std::span<Item> items(const internal::Entered& entered) {
+    return {reinterpret_cast<Item*>(entered.object), entered.bytes / sizeof(T)};
+  }
 
   explicit unique_ptr(std::uint64_t word) : cell_(word) {}
 

@@ -20,34 +20,45 @@
 
 namespace yonder::heap::internal {
 
-// `object` is null when the slow path must decide; nothing is held then.
+// A free hazard slot of the calling thread, or null. Four are tried here; deeper nests are the slow
+// path's. (A hint that says which is free would be a chain of stores and loads from one dereference
+// to the next; what is stored in slots is only compared.)
+[[gnu::always_inline]] inline HazardSlot* free_slot() {
+  HazardSlot* const slots = t_slots;
+  // relaxed: our own.
+  const auto is_free = [](const HazardSlot& slot) { return slot.load(std::memory_order_relaxed) == 0; };
+  if (is_free(slots[0])) return slots;
+  if (is_free(slots[1])) return slots + 1;
+  if (is_free(slots[2])) return slots + 2;
+  if (is_free(slots[3])) return slots + 3;
+  return nullptr;
+}
+
+// False: the slow path must decide; nothing is held then.
 template <Access kAccess>
-[[gnu::always_inline]] inline Entered enter_fast(std::atomic<std::uint64_t>& at) {
-  // relaxed: our own slots. Two are tried here; deeper nests are the slow path's.
-  HazardSlot* slot = t_slots;
-  if (slot->load(std::memory_order_relaxed) != 0) ++slot;
-  if (slot->load(std::memory_order_relaxed) != 0) [[unlikely]]
-    return {};
+[[gnu::always_inline]] inline bool enter_fast(std::atomic<std::uint64_t>& at, Entered& entered) {
+  HazardSlot* const slot = free_slot();
+  if (slot == nullptr) [[unlikely]]
+    return false;
   // relaxed: only a guess; the second load decides. Null is page 0, which is never local.
   const PointerWord word{at.load(std::memory_order_relaxed)};
   slot->store(word.page(), std::memory_order_release);
   sync::StdAtomics::compiler_fence();
   // acquire: pairs with set_entry(); the frame's bytes are complete.
-  const std::uint64_t entry = g_view.entries[word.page()].load(std::memory_order_acquire);
-  // One comparison: local, referenced, dirty if we write, and the stamp of the word (which the
-  // shift brings to its place).
-  constexpr std::uint64_t kReady = static_cast<std::uint64_t>(PageState::kLocal) | PageEntry::kReferenced |
-                                   (kAccess == Access::kWrite ? PageEntry::kDirty : 0);
-  constexpr std::uint64_t kMask = PageEntry::kStateMask | kReady | PageEntry::kStampMask;
+  const PageEntry entry{g_view.entries[word.page()].load(std::memory_order_acquire)};
+  // One comparison: local, referenced, dirty if we write, and the stamp of the word.
+  constexpr auto kReady = static_cast<std::uint32_t>(PageEntry::kIsLocal | PageEntry::kReferenced |
+                                                     (kAccess == Access::kWrite ? PageEntry::kDirty : 0));
+  constexpr auto kMask = static_cast<std::uint32_t>(kReady | PageEntry::kStampMask);
+  const auto difference = static_cast<std::uint32_t>(entry.bits ^ word.bits);
   // acquire: pairs with the swap that moved the object here; its bytes are complete.
-  if (((entry ^ (word.bits << 32)) & kMask) != kReady || at.load(std::memory_order_acquire) != word.bits)
-      [[unlikely]] {
+  if ((difference & kMask) != kReady || at.load(std::memory_order_acquire) != word.bits) [[unlikely]] {
     slot->store(0, std::memory_order_release);
-    return {};
+    return false;
   }
   // The way of the address is: word, entry, object; the rest of this function is beside it.
-  return {g_view.frames + std::size_t{word.granule()} * kGranuleBytes + (entry & PageEntry::kIndexMask),
-          hold_of(slot)};
+  entered = {g_view.frame(entry.index()) + word.place(), hold_of(slot), word.bytes()};
+  return true;
 }
 
 // The slow path; ends the program, or calls HeapOptions::on_lost, on an error.
@@ -57,17 +68,45 @@ Result<Entered> try_enter_slow(std::atomic<std::uint64_t>& at, Access access);
 
 template <Access kAccess>
 [[gnu::always_inline]] inline Entered enter(std::atomic<std::uint64_t>& at) {
-  const Entered entered = enter_fast<kAccess>(at);
-  if (entered.object != nullptr) [[likely]]
-    return entered;
-  return enter_slow(at, kAccess);
+  Entered entered;
+  if (!enter_fast<kAccess>(at, entered)) [[unlikely]]
+    entered = enter_slow(at, kAccess);
+  if (entered.hold == 0) __builtin_unreachable();  // So that guards that are not moved need not ask.
+  return entered;
 }
 
 // Turns the hold on a local object into a pin: one that lasts, and may end in any thread.
 HoldWord pinned(const Entered& entered);
 
 // Room for an object, held; the caller constructs it and then owns `word`.
-Result<Placed> allocate(std::size_t bytes, bool fixed, PageHold& hold);
+Result<Placed> allocate_slow(std::size_t bytes, bool fixed, PageHold& hold);
+
+// The same from the thread's log, if that has room. The log pins its page until it is full; the hold
+// takes over from there. A page that the egress looks at just now is the slow path's.
+[[gnu::always_inline]] inline bool allocate_fast(std::size_t bytes, Placed& placed, PageHold& hold) {
+  if (t_thread == nullptr) [[unlikely]]
+    return false;
+  Log& log = t_thread->fresh;
+  const std::uint32_t granules = granules_of(bytes);
+  HazardSlot* const slot = free_slot();
+  if (!log.has_room(granules) || slot == nullptr) [[unlikely]]
+    return false;
+  slot->store(log.page, std::memory_order_release);
+  sync::StdAtomics::compiler_fence();
+  if (!PageEntry{g_view.entries[log.page].load(std::memory_order_acquire)}.is_local()) [[unlikely]] {
+    slot->store(0, std::memory_order_release);
+    return false;
+  }
+  placed = log.place(static_cast<std::uint32_t>(bytes));
+  hold.reset(hold_of(slot));
+  return true;
+}
+[[gnu::always_inline]] inline Result<Placed> allocate(std::size_t bytes, bool fixed, PageHold& hold) {
+  Placed placed;
+  if (!fixed && allocate_fast(bytes, placed, hold)) [[likely]]
+    return placed;
+  return allocate_slow(bytes, fixed, hold);
+}
 // Frees the memory of an object that has been destroyed.
 void free_object(std::uint64_t word);
 [[noreturn]] void lost(const Error& error);

@@ -72,7 +72,10 @@ bool Runtime::choose(std::uint32_t frame, PageState as) {
 
 // One barrier for everything that was chosen: H1.
 void Runtime::look_who_holds() {
-  if (!victims_.empty() || !dying_.empty()) in_use_.refresh(domain_);
+  if (victims_.empty() && dying_.empty()) return;
+  // release: whoever sees what we do next with a page sees that there was a barrier.
+  barriers_.fetch_add(1, std::memory_order_release);
+  in_use_.refresh(domain_);
 }
 
 bool Runtime::is_held(const Victim& victim) const {

@@ -94,7 +94,7 @@ std::size_t Runtime::disperse(std::size_t want) {
     FrameInfo& info = g_view.infos[victim.frame];
     if (count(load(info.cards)) >= kMostlyUsed) {
       for (auto& word : info.cards) word.store(0, std::memory_order_relaxed);
-      change_state(victim.page, PageState::kLocal);
+      set_entry(victim.page, entry(victim.page).as(PageState::kLocal).next_stay());  // Closed and not held.
       return true;
     }
     if (may_empty(victim)) return false;
@@ -151,6 +151,8 @@ std::size_t Runtime::carry_out_moves(bool cold_to_slots) {
   egress_counters_.add(Count::kObjectsWritten, transfers_.size());
   const Result<void> written = store_->write_many(transfers_);
   egress_error_.store(written ? ErrorCode::kOk : written.error().code(), std::memory_order_relaxed);
+  // release: what was written is there.
+  slots_unwritten_.store(false, std::memory_order_release);
   for (const Move& move : moves_) written ? finish_move(move) : cancel_move(move);
   return written ? moves_.size() : 0;
 }
@@ -250,12 +252,14 @@ bool Runtime::reserve_room(Log& log, std::uint32_t granules) {
     committed_pages_.fetch_sub(1, std::memory_order_relaxed);
     return false;
   }
-  start_log(log, *page, *frame);
+  start_log(log, *page, *frame, false);
   return true;
 }
 
 void Runtime::close_slot_log() {
   const Log closed = std::exchange(slot_log_, {});
+  // release: what was written to its slot is there.
+  filling_page_.store(0, std::memory_order_release);
   if (closed.page != 0 && closed.used < kGranulesPerPage)
     clear_live(closed.page, closed.used, kGranulesPerPage - closed.used);
 }
@@ -264,6 +268,8 @@ void Runtime::close_slot_log() {
 // there one by one.
 bool Runtime::reserve_slot_room(std::uint32_t granules) {
   if (granules == 0 || slot_log_.has_room(granules)) return true;
+  // release: seen before the page is seen to be closed. Its last objects are written with the batch.
+  slots_unwritten_.store(true, std::memory_order_release);
   close_slot_log();
   const auto page = try_new_page(slot_count_);
   if (!page) return false;
@@ -272,7 +278,8 @@ bool Runtime::reserve_slot_room(std::uint32_t granules) {
   for (auto& word : live_[*page]) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
   live_count_[*page].store(kGranulesPerPage, std::memory_order_relaxed);
   slot_log_ = {.page = *page};
-  set_entry(*page, entry(*page).gone(*slot));
+  filling_page_.store(*page, std::memory_order_release);
+  set_entry(*page, entry(*page).arrived(0).gone(*slot));  // A stay of its own, though not a local one.
   return true;
 }
 

@@ -70,7 +70,7 @@ Result<Entered> Runtime::enter(std::atomic<std::uint64_t>& at, Access access) {
     switch (now.state()) {
       case PageState::kLocal:
         if (!lasts) hold.reset(pin(now.index()));
-        return Entered{finish_enter(at, word, now, access), hold.release()};
+        return Entered{finish_enter(at, word, now, access), hold.release(), word.bytes()};
       case PageState::kLeaving:
         swap_entry(word.page(), now, now.as(PageState::kLocal));
         continue;
@@ -118,7 +118,7 @@ std::byte* Runtime::finish_enter(std::atomic<std::uint64_t>& at, PointerWord wor
   std::uint64_t expected = word.bits;
   // relaxed: a hint for the barrier. If it fails somebody else was here.
   if (stamped != word) at.compare_exchange_strong(expected, stamped.bits, std::memory_order_relaxed);
-  return g_view.frame(now.index()) + std::size_t{word.granule()} * kGranuleBytes;
+  return g_view.frame(now.index()) + word.place();
 }
 
 // ---------------------------------------------------------------- by page
@@ -156,10 +156,7 @@ Result<void> Runtime::object_in(std::atomic<std::uint64_t>& at, PointerWord word
   if (!state.fetched.has_room(word.granules()) && is_full())
     return fail(ErrorCode::kResourceExhausted, "far heap: no page for an object that comes in");
   YONDER_TRY(placed, place(state.fetched, word.bytes()));
-  const Result<void> read =
-      store_->read({.local = placed.bytes,
-                    .bytes = word.bytes(),
-                    .offset = std::uint64_t{from.index()} * kPageBytes + word.granule() * kGranuleBytes});
+  const Result<void> read = read_object(state, word, from, placed.bytes);
   if (!read) {
     take_back(state.fetched, placed);
     return read;
@@ -173,9 +170,37 @@ Result<void> Runtime::object_in(std::atomic<std::uint64_t>& at, PointerWord word
   mark_dirty_at(&at);
   forget_object(word);
   state.counters.add(Count::kObjectIns);
-  state.counters.add(Count::kBytesIn, word.bytes());
   state.counters.add(Count::kBytesWanted, word.bytes());
   return {};
+}
+
+// From a copy of its page, or from the node: alone, or with its page (page_copies.h).
+Result<void> Runtime::read_object(ThreadState& state, PointerWord word, PageEntry from, std::byte* to) {
+  const std::uint64_t offset = std::uint64_t{from.index()} * kPageBytes;
+  const std::size_t begin = word.place();
+  if (options_.mode == Mode::kHybrid) {
+    const std::uint64_t barriers = barriers_.load(std::memory_order_acquire);
+    if (const std::byte* page = state.copies.find(word.page(), from, barriers)) {
+      std::memcpy(to, page + begin, word.bytes());
+      state.counters.add(Count::kObjectsFromCopies);
+      return {};
+    }
+    // acquire, in this order: a page that is not being filled, when nothing is left to be written
+    // of those that have been, is complete in its slot.
+    const bool complete = filling_page_.load(std::memory_order_acquire) != word.page() &&
+                          !slots_unwritten_.load(std::memory_order_acquire);
+    if (state.copies.is_worth_it(word.page()) && complete) {
+      std::byte* const copy = state.copies.next_room();
+      YONDER_TRY_VOID(store_->read({.local = copy, .bytes = kPageBytes, .offset = offset}));
+      state.copies.keep(word.page(), from, barriers);
+      state.counters.add(Count::kPageCopies);
+      state.counters.add(Count::kBytesIn, kPageBytes);
+      std::memcpy(to, copy + begin, word.bytes());
+      return {};
+    }
+  }
+  state.counters.add(Count::kBytesIn, word.bytes());
+  return store_->read({.local = to, .bytes = word.bytes(), .offset = offset + begin});
 }
 
 // All far memory is in use, so there is no page to bring an object in to: its own page has to

@@ -4,6 +4,11 @@
 #include "yonder/sync/spin.h"
 
 namespace yonder::heap::internal {
+namespace {
+
+constexpr std::uint32_t kFreedAtOnce = 32;
+
+}  // namespace
 
 Result<Placed> Runtime::place(Log& log, std::uint32_t bytes) {
   const std::uint32_t granules = granules_of(bytes);
@@ -12,11 +17,7 @@ Result<Placed> Runtime::place(Log& log, std::uint32_t bytes) {
     close_log(log);
     YONDER_TRY_VOID(open_log(log));
   }
-  const Placed placed{.word = PointerWord::make(log.page, log.used, bytes),
-                      .bytes = g_view.frame(log.frame) + std::size_t{log.used} * kGranuleBytes,
-                      .frame = log.frame};
-  log.used += granules;
-  return placed;
+  return log.place(bytes);
 }
 
 // The object did not come to be: the last one of a log leaves no gap.
@@ -69,8 +70,9 @@ void Runtime::free_object(PointerWord word) {
         return;
       default:
         forget_object(word);
-        // relaxed: a hint that there is something to tidy.
-        sparse_hint_.fetch_add(1, std::memory_order_relaxed);
+        // relaxed: a hint that there is something to tidy; rarely, because all threads share it.
+        if (++state.freed % kFreedAtOnce == 0)
+          sparse_hint_.fetch_add(kFreedAtOnce, std::memory_order_relaxed);
         return;
     }
   }

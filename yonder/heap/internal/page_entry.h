@@ -1,8 +1,11 @@
 #pragma once
 // A page's entry: 64 bits that say where its bytes are and who may touch them.
 //
-//   bit 0      3      4       5        6            7       12      44     52      60
-//      | state | path | fixed | wanted | referenced | dirty | index | zero | stamp |
+//   bit 0       1            2       4       7      8       9        24      32      64
+//      | local | referenced | dirty | state | path | fixed | wanted | stamp | index |
+//
+//   local        the state is kLocal: once more, for the barrier, which asks for it, the next two
+//                and the stamp with one comparison
 //
 //   state        index    meaning
 //   kFree        –        no such page
@@ -59,26 +62,27 @@ enum class PageState : std::uint8_t {
 };
 
 struct PageEntry {
-  static constexpr std::uint64_t kStateMask = 7;
-  static constexpr std::uint64_t kByPage = 1u << 3;
-  static constexpr std::uint64_t kFixed = 1u << 4;
-  static constexpr std::uint64_t kWanted = 1u << 5;
-  static constexpr std::uint64_t kReferenced = 1u << 6;
-  static constexpr std::uint64_t kDirty = 1u << 7;
-  // A page has 2^12 bytes: of a frame, the masked index is the distance from the first one.
-  static constexpr unsigned kIndexShift = 12;
+  static constexpr std::uint64_t kIsLocal = 1u << 0;
+  static constexpr std::uint64_t kReferenced = 1u << 1;
+  static constexpr std::uint64_t kDirty = 1u << 2;
+  static constexpr unsigned kStateShift = 4;
+  static constexpr std::uint64_t kStateMask = 7u << kStateShift;
+  static constexpr std::uint64_t kByPage = 1u << 7;
+  static constexpr std::uint64_t kFixed = 1u << 8;
+  static constexpr std::uint64_t kWanted = 1u << 9;
+  static constexpr std::uint64_t kStampMask = PointerWord::kStampMask;
+  static constexpr unsigned kStampShift = 24;
+  static constexpr unsigned kIndexShift = 32;
   static constexpr std::uint64_t kIndexMask = std::uint64_t{0xffffffff} << kIndexShift;
-  // The stamp of a pointer word, 32 bits higher.
-  static constexpr std::uint64_t kStampMask = PointerWord::kStampMask << 32;
   static constexpr std::uint32_t kMaxIndex = ~0u;
 
   std::uint64_t bits = 0;
 
-  constexpr PageState state() const { return static_cast<PageState>(bits & kStateMask); }
-  constexpr bool is_local() const { return state() == PageState::kLocal; }
+  constexpr PageState state() const { return static_cast<PageState>((bits & kStateMask) >> kStateShift); }
+  constexpr bool is_local() const { return (bits & kIsLocal) != 0; }
   constexpr std::uint32_t index() const { return static_cast<std::uint32_t>(bits >> kIndexShift); }
   // In the place where pointer words have it.
-  constexpr std::uint64_t stamp_bits() const { return bits >> 32; }
+  constexpr std::uint64_t stamp_bits() const { return bits & kStampMask; }
   constexpr bool by_page() const { return (bits & kByPage) != 0; }
   constexpr bool fixed() const { return (bits & kFixed) != 0; }
   constexpr bool wanted() const { return (bits & kWanted) != 0; }
@@ -87,16 +91,22 @@ struct PageEntry {
 
   // The same page in another state; nobody wants it yet.
   constexpr PageEntry as(PageState state) const {
-    return {(bits & ~(kStateMask | kWanted)) | static_cast<std::uint64_t>(state)};
+    const std::uint64_t local = state == PageState::kLocal ? kIsLocal : 0;
+    return {(bits & ~(kStateMask | kIsLocal | kWanted)) | static_cast<std::uint64_t>(state) << kStateShift |
+            local};
   }
   constexpr PageEntry at(PageState state, std::uint32_t index) const {
     return {(as(state).bits & ~kIndexMask) | std::uint64_t{index} << kIndexShift};
   }
   // In a frame, clean and just asked for; a new stay.
   constexpr PageEntry arrived(std::uint32_t frame) const {
-    const std::uint64_t stay = (bits >> 52) & 0xff;
+    return {(at(PageState::kLocal, frame).next_stay().bits & ~kDirty) | kReferenced};
+  }
+  // As if it had just come: pointers to it have to say anew that they were used.
+  constexpr PageEntry next_stay() const {
+    const std::uint64_t stay = (bits & kStampMask) >> kStampShift;
     const std::uint64_t next = stay == 0xff ? 1 : stay + 1;
-    return {(at(PageState::kLocal, frame).bits & ~(kStampMask | kDirty)) | next << 52 | kReferenced};
+    return {(bits & ~kStampMask) | next << kStampShift};
   }
   // In a slot.
   constexpr PageEntry gone(std::uint32_t slot) const {

@@ -191,20 +191,23 @@ Result<void> Runtime::open_log(Log& log) {
     committed_pages_.fetch_sub(1, std::memory_order_relaxed);
     return std::unexpected(frame.error());
   }
-  start_log(log, page, *frame);
+  start_log(log, page, *frame, true);
   return {};
 }
 
-void Runtime::start_log(Log& log, std::uint32_t page, std::uint32_t frame) {
+void Runtime::start_log(Log& log, std::uint32_t page, std::uint32_t frame, bool used) {
   for (auto& word : live_[page]) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
   live_count_[page].store(kGranulesPerPage, std::memory_order_relaxed);
   fill_frame_info(frame, page, kNoSlot);
   g_view.infos[frame].pins.store(1, std::memory_order_relaxed);
-  log = {.page = page, .frame = frame, .used = 0, .fixed = log.fixed};
+  if (used)
+    for (auto& word : g_view.infos[frame].cards) word.store(~std::uint64_t{0}, std::memory_order_relaxed);
   const bool by_page = log.fixed || options_.mode == Mode::kPaging;
   // The stamps go on where the last life of this page number ended.
   const PageEntry fresh = entry(page).with(log.fixed ? PageEntry::kFixed : 0).on_path(by_page);
-  set_entry(page, fresh.arrived(frame).with(PageEntry::kDirty));
+  const PageEntry open = fresh.arrived(frame).with(PageEntry::kDirty);
+  log = {.page = page, .frame = frame, .used = 0, .stamp = used ? open.stamp_bits() : 0, .fixed = log.fixed};
+  set_entry(page, open);
 }
 
 void Runtime::close_log(Log& log) {
@@ -330,6 +333,8 @@ HeapStats Runtime::stats() const {
       sizeof(PageEntry) + sizeof(AtomicGranuleBits) + 2 * sizeof(std::uint16_t);
   return {.page_ins = sum.get(Count::kPageIns),
           .object_ins = sum.get(Count::kObjectIns),
+          .page_copies = sum.get(Count::kPageCopies),
+          .objects_from_copies = sum.get(Count::kObjectsFromCopies),
           .bytes_in = sum.get(Count::kBytesIn),
           .bytes_wanted = sum.get(Count::kBytesWanted),
           .read_ahead = sum.get(Count::kReadAhead),
@@ -381,7 +386,7 @@ HoldWord pinned(const Entered& entered) {
   end_hold(entered.hold);
   return hold_of(&info);
 }
-Result<Placed> allocate(std::size_t bytes, bool fixed, PageHold& hold) {
+Result<Placed> allocate_slow(std::size_t bytes, bool fixed, PageHold& hold) {
   return runtime().allocate(static_cast<std::uint32_t>(bytes), fixed, hold);
 }
 void free_object(std::uint64_t word) { runtime().free_object(PointerWord{word}); }

@@ -127,7 +127,8 @@ class Runtime {
   std::uint32_t page_limit() const;
   bool is_full() const { return committed_pages_.load(std::memory_order_relaxed) >= page_limit(); }
   Result<void> open_log(Log& log);
-  void start_log(Log& log, std::uint32_t page, std::uint32_t frame);
+  // `used`: what is placed in it counts as used already.
+  void start_log(Log& log, std::uint32_t page, std::uint32_t frame, bool used);
   void close_log(Log& log);
   void clear_live(std::uint32_t page, std::uint32_t granule, std::uint32_t count);
   void forget_object(PointerWord word) { clear_live(word.page(), word.granule(), word.granules()); }
@@ -159,6 +160,7 @@ class Runtime {
   std::byte* finish_enter(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry entry, Access access);
   Result<void> page_in(std::uint32_t page, PageEntry entry, std::uint32_t bytes_wanted);
   Result<void> object_in(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry entry);
+  Result<void> read_object(ThreadState& state, PointerWord word, PageEntry from, std::byte* to);
   void flip_to_page(std::uint32_t page, PageEntry entry);
   void heal(std::atomic<std::uint64_t>& at, PointerWord word, PageEntry entry);
   PointerWord forwarded(PointerWord word, const ForwardRecord& record) const;
@@ -264,6 +266,9 @@ class Runtime {
   std::atomic<std::uint32_t> committed_pages_{0};  // That may need a slot.
   std::atomic<std::uint32_t> forwarded_pages_{0};  // Bounded: page numbers for all others are left.
   std::atomic<std::uint32_t> held_victims_{0};     // Of the last sweep: how many frames were in use.
+  std::atomic<std::uint64_t> barriers_{0};         // Issued by the egress: page_copies.h.
+  std::atomic<std::uint32_t> filling_page_{0};     // The page of slot_log_, for those without the lock.
+  std::atomic<bool> slots_unwritten_{false};       // Pages of it that were closed are not yet written.
   std::atomic<std::uint32_t> sparse_hint_{0};      // Objects freed since the last evacuation.
 
   std::unique_ptr<ArrivingPage[]> arriving_;  // Reads ahead under way; free ones are in the list.

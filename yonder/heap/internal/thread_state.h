@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "yonder/heap/internal/page_copies.h"
 #include "yonder/heap/internal/tables.h"
 #include "yonder/sync/hazard.h"
 
@@ -22,6 +23,8 @@ enum class Access : std::uint8_t { kRead, kWrite };
 enum class Count : std::uint8_t {
   kPageIns,
   kObjectIns,
+  kPageCopies,
+  kObjectsFromCopies,
   kBytesIn,
   kBytesWanted,
   kReadAhead,
@@ -58,21 +61,30 @@ class Counters {
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Count::kNumber)> values_{};
 };
 
-// A page that is being filled from its beginning; its frame is pinned meanwhile.
-struct Log {
-  std::uint32_t page = 0;  // 0: none is open.
-  std::uint32_t frame = 0;
-  std::uint32_t used = 0;  // Granules.
-  bool fixed = false;      // Its pages are (page_entry.h).
-
-  bool has_room(std::uint32_t granules) const { return page != 0 && used + granules <= kGranulesPerPage; }
-};
-
 // Room for one object, in a log.
 struct Placed {
   PointerWord word;
   std::byte* bytes = nullptr;
   std::uint32_t frame = 0;
+};
+
+// A page that is being filled from its beginning; its frame is pinned meanwhile.
+struct Log {
+  std::uint32_t page = 0;  // 0: none is open.
+  std::uint32_t frame = 0;
+  std::uint32_t used = 0;   // Granules.
+  std::uint64_t stamp = 0;  // Of the page's stay: what is placed counts as used (start_log).
+  bool fixed = false;       // Its pages are (page_entry.h).
+
+  bool has_room(std::uint32_t granules) const { return page != 0 && used + granules <= kGranulesPerPage; }
+  // Requires room.
+  Placed place(std::uint32_t bytes) {
+    const Placed placed{.word = PointerWord::make(page, used, bytes).stamped(stamp),
+                        .bytes = g_view.frame(frame) + std::size_t{used} * kGranuleBytes,
+                        .frame = frame};
+    used += granules_of(bytes);
+    return placed;
+  }
 };
 
 // Pages a thread asked for one after the other, in equal steps.
@@ -128,6 +140,7 @@ class PageHold {
 struct Entered {
   std::byte* object = nullptr;
   HoldWord hold = 0;
+  std::uint32_t bytes = 0;  // Of the object.
 };
 
 struct ThreadState {
@@ -140,6 +153,8 @@ struct ThreadState {
   Log fixed{.fixed = true};      // …those that never move…
   Log fetched;                   // …and those that came in alone: used together, placed together.
   Stream stream;
+  PageCopies copies;
+  std::uint32_t freed = 0;  // Objects.
   Counters counters;
 };
 
@@ -148,7 +163,7 @@ inline constinit thread_local ThreadState* t_thread = nullptr;
 
 // Its hazard slots. Before its first use, slots of which none is free: so that the barrier needs
 // no question of its own.
-inline constinit HazardSlot g_no_slots[2] = {1, 1};
+inline constinit HazardSlot g_no_slots[4] = {1, 1, 1, 1};
 inline constinit thread_local HazardSlot* t_slots = g_no_slots;
 
 }  // namespace yonder::heap::internal
