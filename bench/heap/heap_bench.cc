@@ -20,6 +20,7 @@ Result<void> measure_provider(const Settings& settings, const std::string& provi
                        .locals = settings.locals,
                        .work = settings.work,
                        .rounds = settings.rounds,
+                       .faults = settings.faults,
                        .provider = provider,
                        .prefix = prefix},
                       report);

@@ -15,11 +15,12 @@ Options tiny(std::map<std::string, std::string> parameters) {
 
 TEST(HeapBench, ComparesTheWaysMemoryComesIn) {
   Report report("heap");
-  const auto ran = run_heap_bench(tiny({{"workload", "MWC"}}), report);
+  const auto ran = run_heap_bench(tiny({{"workload", "MWC"}, {"faults", "1"}}), report);
   ASSERT_TRUE(ran) << ran.error().to_string();
   EXPECT_EQ(report.results().at("wrong_objects"), 0);
   EXPECT_GT(report.ratio_of("hybrid_vs_object_MWC_25"), 0);
   EXPECT_GT(report.ratio_of("hybrid_vs_paging_MWC_25"), 0);
+  EXPECT_GT(report.ratio_of("hybrid_vs_faults_MWC_25"), 0);
   EXPECT_GT(report.ratio_of("hybrid_vs_plain_MWC_100"), 0);
   EXPECT_GT(report.results().at("MWC_25_paging_page_ins"), 0);
   EXPECT_EQ(report.results().at("MWC_25_paging_object_ins"), 0);
@@ -45,6 +46,7 @@ TEST(HeapBench, MeasuresLatencyAtALoad) {
 TEST(HeapBench, RefusesWhatItDoesNotKnow) {
   Report report("heap");
   EXPECT_EQ(run_heap_bench(tiny({{"workload", "nonsense"}}), report).error(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(run_heap_bench(tiny({{"threads", "0"}}), report).error(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(run_heap_bench(tiny({{"local", "101"}}), report).error(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(run_heap_bench(tiny({{"bytes", "many"}}), report).error(), ErrorCode::kInvalidArgument);
 }

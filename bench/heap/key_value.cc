@@ -181,7 +181,9 @@ Measured run_mcd_u(const Work& work) {
 
 template Measured run_mcd_cl<Far>(const Work&);
 template Measured run_mcd_cl<Plain>(const Work&);
+template Measured run_mcd_cl<Faulted>(const Work&);
 template Measured run_mcd_u<Far>(const Work&);
 template Measured run_mcd_u<Plain>(const Work&);
+template Measured run_mcd_u<Faulted>(const Work&);
 
 }  // namespace yonder::bench::heap

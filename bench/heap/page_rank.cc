@@ -145,5 +145,6 @@ Measured run_page_rank(const Work& work) {
 
 template Measured run_page_rank<Far>(const Work&);
 template Measured run_page_rank<Plain>(const Work&);
+template Measured run_page_rank<Faulted>(const Work&);
 
 }  // namespace yonder::bench::heap

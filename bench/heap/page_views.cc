@@ -179,5 +179,6 @@ Measured run_page_views(const Work& work) {
 
 template Measured run_page_views<Far>(const Work&);
 template Measured run_page_views<Plain>(const Work&);
+template Measured run_page_views<Faulted>(const Work&);
 
 }  // namespace yonder::bench::heap

@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "bench/heap/memory.h"
+#include "yonder/heap/paged_space.h"
 #include "yonder/heap/slot_store.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/process.h"
@@ -111,9 +113,30 @@ int run_plain(const RunOptions& options, RunResult& result) {
   return 1;
 }
 
+// What `yonder run` does for a program: plain pointers, page faults, the same far side.
+Result<void> run_on_faults(const RunOptions& options, RunResult& result) {
+  const Bytes bytes(options.work.bytes * 2 + (std::uint64_t{64} << 20));
+  YONDER_TRY(store, far::SlotStore::open({.node = options.node, .link = options.link, .bytes = bytes}));
+  YONDER_TRY(space, far::PagedSpace::create({.bytes = bytes, .budget = options.local}, std::move(store)));
+  YONDER_TRY(arena, far::PagedArena::create(*space));
+  FaultedMemory::arena = arena.get();
+  Work work = options.work;
+  work.on_end = [&](const Measured& measured) { leave_with(measured, result); };
+  options.workload->faulted(work);
+  return fail(ErrorCode::kClosed, "heap bench: the workload did not say what it measured");
+}
+
+int run_faulted(const RunOptions& options, RunResult& result) {
+  const Result<void> ran = run_on_faults(options, result);
+  fmt::print(stderr, "heap bench: {}\n", ran.error().to_string());
+  return 1;
+}
+
 int run_here(const RunOptions& options, RunResult& result) {
   if (options.in_child && !options.in_child()) return 1;
-  return options.memory == MemoryKind::kPlain ? run_plain(options, result) : run_far(options, result);
+  if (options.memory == MemoryKind::kPlain) return run_plain(options, result);
+  if (options.memory == MemoryKind::kFaulted) return run_faulted(options, result);
+  return run_far(options, result);
 }
 
 }  // namespace
@@ -126,6 +149,8 @@ const char* name_of(MemoryKind kind) {
       return "paging";
     case MemoryKind::kObject:
       return "object";
+    case MemoryKind::kFaulted:
+      return "faults";
     case MemoryKind::kPlain:
       break;
   }

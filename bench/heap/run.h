@@ -20,7 +20,7 @@
 
 namespace yonder::bench::heap {
 
-enum class MemoryKind : std::uint8_t { kHybrid, kPaging, kObject, kPlain };
+enum class MemoryKind : std::uint8_t { kHybrid, kPaging, kObject, kFaulted, kPlain };
 // "hybrid", …
 const char* name_of(MemoryKind kind);
 

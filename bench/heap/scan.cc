@@ -36,7 +36,7 @@ Measured run_scan(const Work& work) {
   return finish(work, {&measured, 1}, seconds_since(begin));
 }
 
-constexpr Workload kScan{"scan", &run_scan<Far>, &run_scan<Plain>};
+constexpr Workload kScan{"scan", &run_scan<Far>, &run_scan<Plain>, &run_scan<Faulted>};
 
 }  // namespace
 

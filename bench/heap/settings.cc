@@ -47,6 +47,8 @@ Result<Settings> Settings::read(const Options& options) {
   if (threads == 0 || threads > 64) return fail(ErrorCode::kInvalidArgument, "heap bench: 1 to 64 threads");
   settings.work.threads = static_cast<unsigned>(threads);
   YONDER_TRY(rounds, number(options, "rounds", options.quick ? 1 : 3));
+  YONDER_TRY(faults, number(options, "faults", options.quick ? 0 : 1));
+  settings.faults = faults != 0;
   YONDER_TRY(swap, number(options, "swap", options.quick ? 0 : 1));
   YONDER_TRY(latency, number(options, "latency", options.quick ? 0 : 1));
   settings.work.seed = options.seed;

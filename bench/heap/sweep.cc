@@ -14,7 +14,8 @@ namespace yonder::bench::heap {
 namespace {
 
 constexpr unsigned kAll = 100;
-constexpr std::array kBelowAll = {MemoryKind::kHybrid, MemoryKind::kObject, MemoryKind::kPaging};
+constexpr std::array kBelowAll = {MemoryKind::kHybrid, MemoryKind::kObject, MemoryKind::kPaging,
+                                  MemoryKind::kFaulted};
 constexpr std::array kAtAll = {MemoryKind::kHybrid, MemoryKind::kPlain};
 
 double geometric_mean(const std::vector<double>& logarithms) {
@@ -74,7 +75,8 @@ Result<RunResult> Sweep::measure(const Workload& workload, MemoryKind kind, unsi
 }
 
 Result<void> Sweep::run_share(const Workload& workload, unsigned percent) {
-  const std::span<const MemoryKind> kinds = percent == kAll ? std::span<const MemoryKind>(kAtAll) : kBelowAll;
+  std::span<const MemoryKind> kinds = percent == kAll ? std::span<const MemoryKind>(kAtAll) : kBelowAll;
+  if (percent != kAll && !options_.faults) kinds = kinds.first(kinds.size() - 1);
   Rates rates;
   for (int round = 0; round < options_.rounds; ++round) {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -83,7 +85,7 @@ Result<void> Sweep::run_share(const Workload& workload, unsigned percent) {
       YONDER_TRY(run, measure(workload, kind, percent));
       wrong_objects_ += run.wrong_objects + (run.checksum == checksum_ ? 0 : 1);
       rates[kind].push_back(run.operations_per_s);
-      if (kind != MemoryKind::kPlain && round + 1 == options_.rounds)
+      if (kind != MemoryKind::kPlain && kind != MemoryKind::kFaulted && round + 1 == options_.rounds)
         report_run(fmt::format("{}{}_{}_{}", options_.prefix, workload.name, percent, name_of(kind)), run);
     }
   }

@@ -18,6 +18,7 @@ struct SweepOptions {
   std::vector<unsigned> locals;  // Percent; 100 compares with plain pointers.
   Work work;
   int rounds = 1;
+  bool faults = false;   // Also plain pointers on memory that is paged by faults.
   std::string provider;  // "shm" (with the model of a 100 Gb/s RDMA network), or "tcp".
   std::string prefix;    // Of all keys.
 };

@@ -99,5 +99,6 @@ Measured run_triangles(const Work& work) {
 
 template Measured run_triangles<Far>(const Work&);
 template Measured run_triangles<Plain>(const Work&);
+template Measured run_triangles<Faulted>(const Work&);
 
 }  // namespace yonder::bench::heap

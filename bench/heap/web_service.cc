@@ -213,5 +213,6 @@ Measured run_web_service(const Work& work) {
 
 template Measured run_web_service<Far>(const Work&);
 template Measured run_web_service<Plain>(const Work&);
+template Measured run_web_service<Faulted>(const Work&);
 
 }  // namespace yonder::bench::heap

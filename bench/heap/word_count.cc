@@ -181,5 +181,6 @@ Measured run_word_count(const Work& work) {
 
 template Measured run_word_count<Far>(const Work&);
 template Measured run_word_count<Plain>(const Work&);
+template Measured run_word_count<Faulted>(const Work&);
 
 }  // namespace yonder::bench::heap

@@ -18,14 +18,14 @@ namespace {
 constexpr double kGraphShare = 0.25;
 
 constexpr std::array kWorkloads = {
-    Workload{"MCD-CL", &run_mcd_cl<Far>, &run_mcd_cl<Plain>},
-    Workload{"MCD-U", &run_mcd_u<Far>, &run_mcd_u<Plain>},
-    Workload{"GPR", &run_page_rank<Far>, &run_page_rank<Plain>, kGraphShare},
-    Workload{"ATC", &run_triangles<Far>, &run_triangles<Plain>, kGraphShare},
-    Workload{"MWC", &run_word_count<Far>, &run_word_count<Plain>},
-    Workload{"MPVC", &run_page_views<Far>, &run_page_views<Plain>},
-    Workload{"DF", &run_data_frame<Far>, &run_data_frame<Plain>},
-    Workload{"WS", &run_web_service<Far>, &run_web_service<Plain>},
+    Workload{"MCD-CL", &run_mcd_cl<Far>, &run_mcd_cl<Plain>, &run_mcd_cl<Faulted>},
+    Workload{"MCD-U", &run_mcd_u<Far>, &run_mcd_u<Plain>, &run_mcd_u<Faulted>},
+    Workload{"GPR", &run_page_rank<Far>, &run_page_rank<Plain>, &run_page_rank<Faulted>, kGraphShare},
+    Workload{"ATC", &run_triangles<Far>, &run_triangles<Plain>, &run_triangles<Faulted>, kGraphShare},
+    Workload{"MWC", &run_word_count<Far>, &run_word_count<Plain>, &run_word_count<Faulted>},
+    Workload{"MPVC", &run_page_views<Far>, &run_page_views<Plain>, &run_page_views<Faulted>},
+    Workload{"DF", &run_data_frame<Far>, &run_data_frame<Plain>, &run_data_frame<Faulted>},
+    Workload{"WS", &run_web_service<Far>, &run_web_service<Plain>, &run_web_service<Faulted>},
 };
 
 }  // namespace

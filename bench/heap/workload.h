@@ -58,6 +58,7 @@ struct Workload {
   std::string_view name;
   Measured (*far)(const Work& work);
   Measured (*plain)(const Work& work);
+  Measured (*faulted)(const Work& work);  // Plain pointers to memory that is paged by faults.
   // Of the bytes that a benchmark was asked for: the graphs go over theirs many times, in steps
   // of 64 bytes, and would take all of its time.
   double share_of_bytes = 1;

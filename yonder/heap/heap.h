@@ -88,7 +88,7 @@ struct HeapStats {
   std::uint64_t evacuated_pages = 0;
   std::uint64_t healed = 0;     // pointers of objects that had moved
   std::uint64_t stalls = 0;     // waits for a free frame
-  std::uint64_t egress_ns = 0;  // spent on making room, by all threads
+  std::uint64_t egress_ns = 0;  // of processor time spent on making room, by all threads
   // Now.
   std::uint64_t local_bytes = 0;  // in frames
   std::uint64_t free_bytes = 0;   // frames that hold nothing

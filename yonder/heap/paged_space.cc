@@ -25,8 +25,8 @@
 namespace yonder::heap {
 namespace {
 
-using internal::PageState;
 using internal::PageWord;
+using internal::PagingState;
 
 // Pages that a discard holds claimed at a time.
 constexpr std::size_t kDiscardAtOnce = 1024;
@@ -102,8 +102,8 @@ class PagedSpace::Parts final : public internal::PagingServer {
   bool serve_fault(std::uintptr_t address, bool write) noexcept override {
     const internal::InsideSpace inside(core->forks());
     const std::size_t page = (address - reinterpret_cast<std::uintptr_t>(mapping.data())) / kPageBytes;
-    const PageState state = core->word(page).state();
-    const bool missing = state == PageState::kFresh || state == PageState::kFar;
+    const PagingState state = core->word(page).state();
+    const bool missing = state == PagingState::kFresh || state == PagingState::kFar;
     internal::count(missing ? core->counters().faults : core->counters().write_faults);
     const std::size_t ahead = missing ? streams().pages_for(address / kPageBytes, max_ahead_pages) : 1;
     const Result<std::size_t> brought =
@@ -190,17 +190,17 @@ bool PagedSpace::Parts::claim_to_discard(std::size_t page) {
   for (;;) {
     const PageWord word = core->word(page);
     switch (word.state()) {
-      case PageState::kFresh:
+      case PagingState::kFresh:
         return false;
-      case PageState::kFar:
+      case PagingState::kFar:
         if (core->change(page, word, word.forgotten())) return false;
         break;
-      case PageState::kResident:
+      case PagingState::kResident:
         if (core->claim(page, word)) return true;
         break;
-      case PageState::kChosen:
-      case PageState::kLeaving:  // The sweeper may be reading it: it must not go under its eyes.
-      case PageState::kBusy:
+      case PagingState::kChosen:
+      case PagingState::kLeaving:  // The sweeper may be reading it: it must not go under its eyes.
+      case PagingState::kBusy:
         std::this_thread::yield();  // Bounded by the store's timeout.
         break;
     }

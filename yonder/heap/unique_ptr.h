@@ -71,7 +71,7 @@ class PointerCell {
     if (enter_fast<kAccess>(word_, entered)) return entered;
     return try_enter_slow(word_, kAccess);
   }
-  void prefetch() const { internal::prefetch(word_); }
+  void prefetch(std::size_t offset = 0) const { internal::prefetch(word_, offset); }
 
  private:
   // Bringing the object in changes where the pointer says it is, not what it points to.
@@ -198,7 +198,8 @@ class unique_ptr<T[]> {
     YONDER_TRY(entered, cell_.template try_enter<internal::Access::kRead>());
     return ReadGuard<T[]>(internal::PageHold(entered.hold), items<const T>(entered));
   }
-  void prefetch() const { cell_.prefetch(); }
+  // The item will be needed soon. Never waits.
+  void prefetch(std::size_t item = 0) const { cell_.prefetch(item * sizeof(T)); }
   void reset() {
     if (!cell_.empty()) internal::free_object(cell_.take());
   }

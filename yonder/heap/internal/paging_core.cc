@@ -30,7 +30,7 @@ void PagingCore::hold_far_pages() {
   for (std::size_t page = 0; page < pages(); ++page) {
     // Nobody is inside: this is the only change.
     const PageWord now = word(page);
-    if (now.state() == PageState::kFar) settle(page, now.with_held(true));
+    if (now.state() == PagingState::kFar) settle(page, now.with_held(true));
   }
 }
 
@@ -38,8 +38,8 @@ void PagingCore::release_holds() {
   for (std::size_t page = 0; page < pages(); ++page) {
     // Who is moving the page has its next word in mind: wait until it rests.
     for (PageWord now = word(page); now.held() || now.other_held(); now = word(page)) {
-      const bool rests = now.state() == PageState::kFresh || now.state() == PageState::kFar ||
-                         now.state() == PageState::kResident;
+      const bool rests = now.state() == PagingState::kFresh || now.state() == PagingState::kFar ||
+                         now.state() == PagingState::kResident;
       if (rests && change(page, now, now.with_held(false).with_other_held(false))) break;
       std::this_thread::yield();
     }

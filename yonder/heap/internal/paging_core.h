@@ -87,7 +87,7 @@ class PagingCore {
     return words()[page].compare_exchange_strong(expected, to.bits(), std::memory_order_seq_cst);
   }
   bool claim(std::size_t page, PageWord from) {
-    return change(page, from, from.with_state(PageState::kBusy));
+    return change(page, from, from.with_state(PagingState::kBusy));
   }
   // Ends a claim. release: pairs with word(); who sees the state finds the page so.
   void settle(std::size_t page, PageWord to) { words()[page].store(to.bits(), std::memory_order_release); }

@@ -39,8 +39,8 @@ Result<std::size_t> PagingIngress::bring(const Wish& wish, Deadline deadline) {
   for (;;) {
     const PageWord word = core_.word(wish.page);
     switch (word.state()) {
-      case PageState::kFresh:
-      case PageState::kFar: {
+      case PagingState::kFresh:
+      case PagingState::kFar: {
         const Result<std::size_t> brought = bring_missing(wish, word, deadline);
         if (!brought) {
           if (deadline.passed(os::SteadyClock::read())) return brought;
@@ -50,17 +50,17 @@ Result<std::size_t> PagingIngress::bring(const Wish& wish, Deadline deadline) {
         }
         break;
       }
-      case PageState::kResident:
+      case PagingState::kResident:
         if (!wish.write || word.dirty() || allow_write(wish.page, word)) return std::size_t{0};
         break;
-      case PageState::kLeaving:
+      case PagingState::kLeaving:
         // Who reads can go on: the page is there until it is kBusy. Who writes rescues it.
         if ((!wish.write && !wish.stay) || allow_write(wish.page, word)) return std::size_t{0};
         break;
-      case PageState::kChosen:
+      case PagingState::kChosen:
         if (!wish.write && !wish.stay) return std::size_t{0};
         [[fallthrough]];  // The sweeper protects it just now: it can be rescued in a moment.
-      case PageState::kBusy:
+      case PagingState::kBusy:
         if (!patience.wait()) return fail(ErrorCode::kDeadlineExceeded, "a page that another thread moves");
         break;
     }
@@ -80,7 +80,7 @@ Result<std::size_t> PagingIngress::bring_missing(const Wish& wish, PageWord word
 }
 
 PagingIngress::Run PagingIngress::claim_run(std::size_t first, PageWord word, std::size_t limit) {
-  const PageState from = word.state();
+  const PagingState from = word.state();
   Run run{.first = first, .count = 0, .from = from};
   const std::size_t end = std::min(first + limit, core_.pages());
   for (std::size_t page = first; page < end; ++page) {
@@ -92,7 +92,7 @@ PagingIngress::Run PagingIngress::claim_run(std::size_t first, PageWord word, st
 }
 
 Result<void> PagingIngress::fill(Run run, bool write) {
-  const Result<void> filled = run.from == PageState::kFresh ? fill_fresh(run, write) : fill_far(run, write);
+  const Result<void> filled = run.from == PagingState::kFresh ? fill_fresh(run, write) : fill_far(run, write);
   if (filled) return {};
   count(core_.counters().failures);
   give_back(run);  // What install() has left of it.
@@ -119,10 +119,10 @@ Result<void> PagingIngress::fill_far(Run& run, bool write) {
 
 // What the page is once it is in. Fresh pages are mostly made to be written; a page that
 // was missed soon after it left gets a life.
-PageWord PagingIngress::arrived(PageWord busy, PageState from, bool write) const {
-  PageWord word = busy.with_state(PageState::kResident);
+PageWord PagingIngress::arrived(PageWord busy, PagingState from, bool write) const {
+  PageWord word = busy.with_state(PagingState::kResident);
   // The first filling says nothing of what follows: it does not count as a habit.
-  if (from == PageState::kFresh) return word.with_dirty(true).with_predicted(true).with_lives(0);
+  if (from == PagingState::kFresh) return word.with_dirty(true).with_predicted(true).with_lives(0);
   const bool soon = static_cast<std::uint8_t>(core_.round() - busy.stamp()) <= 1;
   word = word.with_lives(soon ? 1 : 0);
   if (write) return word.with_dirty(true).with_predicted(false);
@@ -161,20 +161,20 @@ bool PagingIngress::allow_write(std::size_t page, PageWord word) {
   if (!core_.claim(page, word)) return false;
   const Result<void> allowed = core_.faults().write_protect(core_.bytes(page, 1), false);
   YONDER_CHECK(allowed, "a page of a registered range can be made writable");
-  if (word.state() == PageState::kLeaving) count(core_.counters().rescued_pages);
-  core_.settle(page, word.with_state(PageState::kResident).with_dirty(true).with_predicted(false));
+  if (word.state() == PagingState::kLeaving) count(core_.counters().rescued_pages);
+  core_.settle(page, word.with_state(PagingState::kResident).with_dirty(true).with_predicted(false));
   return true;
 }
 
 Result<std::size_t> PagingIngress::populate(std::size_t first, std::size_t limit) {
   const std::size_t end = std::min(first + limit, core_.pages());
   std::size_t page = first;
-  while (page < end && core_.word(page).state() != PageState::kFresh) ++page;
+  while (page < end && core_.word(page).state() != PagingState::kFresh) ++page;
   if (page == end) return page - first;
   const std::size_t wanted = evictor_.reserve_up_to(std::min(end - page, staging_.pages()));
   if (wanted == 0) return fail(ErrorCode::kResourceExhausted, "populate: no room");
   const PageWord word = core_.word(page);
-  const Run run = word.state() == PageState::kFresh ? claim_run(page, word, wanted) : Run{};
+  const Run run = word.state() == PagingState::kFresh ? claim_run(page, word, wanted) : Run{};
   core_.release(wanted - run.count);
   if (run.count == 0) return page + 1 - first;  // Somebody was faster.
   YONDER_TRY_VOID(fill(run, false));

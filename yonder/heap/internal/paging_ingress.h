@@ -42,7 +42,7 @@ class PagingIngress {
   struct Run {
     std::size_t first = 0;
     std::size_t count = 0;
-    PageState from = PageState::kFresh;  // What all of them were.
+    PagingState from = PagingState::kFresh;  // What all of them were.
   };
 
   // One attempt; 0: look at the page again.
@@ -56,7 +56,7 @@ class PagingIngress {
   Result<void> install(Run& run, const std::byte* source, bool write);
   void give_back(const Run& run);
   bool allow_write(std::size_t page, PageWord word);
-  PageWord arrived(PageWord busy, PageState from, bool write) const;
+  PageWord arrived(PageWord busy, PagingState from, bool write) const;
 
   PagingCore& core_;
   PagingEvictor& evictor_;

@@ -60,7 +60,7 @@ void PagingSweeper::choose(std::size_t wanted) {
 
 void PagingSweeper::visit(std::size_t page) {
   const PageWord word = core_.word(page);
-  if (word.state() != PageState::kResident) return;
+  if (word.state() != PagingState::kResident) return;
   if (word.lives() != 0) {
     // If the page changes meanwhile it keeps its life.
     (void)core_.change(page, word, word.with_lives(word.lives() - 1));
@@ -72,9 +72,9 @@ void PagingSweeper::visit(std::size_t page) {
     met_held_pages_ = true;
     return;
   }
-  if (!core_.change(page, word, word.with_state(PageState::kChosen))) return;
+  if (!core_.change(page, word, word.with_state(PagingState::kChosen))) return;
   if (core_.pins().covers(page)) return core_.settle(page, word);
-  const PageWord leaving = word.with_state(PageState::kLeaving);
+  const PageWord leaving = word.with_state(PagingState::kLeaving);
   victims_[victim_count_++] = {
       .page = page, .word = leaving, .target = must_move ? leaving.on_other_side() : leaving};
 }
@@ -157,7 +157,7 @@ void PagingSweeper::give_back() {
     if (!core_.claim(page, word)) continue;
     // Only the range's end makes this fail, and the space outlives its sweeps.
     if (word.dirty()) (void)core_.faults().write_protect(core_.bytes(page, 1), false);
-    core_.settle(page, word.with_state(PageState::kResident));
+    core_.settle(page, word.with_state(PagingState::kResident));
   }
 }
 

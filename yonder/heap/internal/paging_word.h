@@ -24,7 +24,7 @@
 
 namespace yonder::heap::internal {
 
-enum class PageState : std::uint32_t {
+enum class PagingState : std::uint32_t {
   kFresh = 0,
   kFar = 1,
   kBusy = 2,
@@ -42,7 +42,7 @@ class PageWord {
   constexpr explicit PageWord(std::uint32_t bits) : bits_(bits) {}
   constexpr std::uint32_t bits() const { return bits_; }
 
-  constexpr PageState state() const { return static_cast<PageState>(field(kState, 3)); }
+  constexpr PagingState state() const { return static_cast<PagingState>(field(kState, 3)); }
   // The store does not have its content: it was written, or may be without our knowing.
   constexpr bool dirty() const { return field(kDirty, 1) != 0; }
   // It became resident writable because it was mostly written before (see habit), so that
@@ -60,7 +60,7 @@ class PageWord {
   constexpr bool held() const { return field(kHeld, 1) != 0; }
   constexpr bool other_held() const { return field(kOtherHeld, 1) != 0; }
 
-  constexpr PageWord with_state(PageState state) const {
+  constexpr PageWord with_state(PagingState state) const {
     return with(kState, 3, static_cast<std::uint32_t>(state));
   }
   constexpr PageWord with_dirty(bool dirty) const { return with(kDirty, 1, dirty ? 1 : 0); }
@@ -86,7 +86,7 @@ class PageWord {
   constexpr PageWord left(std::uint8_t round) const {
     std::uint32_t next_habit = 0;
     if (dirty()) next_habit = predicted() ? habit() - std::min(habit(), 1U) : kMaxHabit;
-    return with_state(PageState::kFar)
+    return with_state(PagingState::kFar)
         .with_dirty(false)
         .with_predicted(false)
         .with_habit(next_habit)

@@ -391,6 +391,6 @@ Result<Placed> allocate_slow(std::size_t bytes, bool fixed, PageHold& hold) {
 }
 void free_object(std::uint64_t word) { runtime().free_object(PointerWord{word}); }
 void lost(const Error& error) { runtime().lost(error); }
-void prefetch(std::atomic<std::uint64_t>& at) { runtime().prefetch(at); }
+void prefetch_far(std::atomic<std::uint64_t>& at) { runtime().prefetch(at); }
 
 }  // namespace yonder::heap::internal
