@@ -298,7 +298,8 @@ void Runtime::janitor() {
       sparse_hint_.store(0, std::memory_order_relaxed);
       evacuate(kFramesAtOnce);
     }
-    if (dead_pages_.size() > kFramesAtOnce / 2) free_dead_pages();
+    while (dead_pages_.size() > kFramesAtOnce / 2 && free_dead_pages() != 0) {
+    }
     if (is_short_of_slots()) evacuate_absent();
     while (is_short_of_frames() && make_room(kFramesAtOnce) != 0) {
     }

@@ -9,7 +9,8 @@
 //
 // When a page is read: the second time in a row that one of its objects is missed, or at once if
 // copies have been worth it lately (each served kWorthIt more objects on average, which is more
-// than it costs). One miss in kTrial is tried in any case, so that a change of the program is noticed.
+// than it costs). Now and then one is tried in any case, so that a change of the program is noticed;
+// the more seldom, the more trials were in vain.
 //
 // A copy is right as long as the page is absent, in the same stay and in the same slot: absent pages
 // do not change (but for the one that is just being filled on the node, of which no copy is made). So
@@ -19,6 +20,7 @@
 //
 // Concurrency: of its thread. Lifetime: with the thread's state; memory is taken at the first copy.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -46,7 +48,10 @@ class PageCopies {
   bool is_worth_it(std::uint32_t page) {
     const bool again = page == last_missed_;
     last_missed_ = page;
-    return again || served_on_average_ >= kWorthIt || ++misses_ % kTrial == 0;
+    if (again || served_on_average_ >= kWorthIt) return true;
+    if (++misses_ < trial_after_) return false;
+    misses_ = 0;
+    return true;
   }
 
   // Room for a copy, which ends the oldest one. Call keep() when the bytes are there.
@@ -54,7 +59,7 @@ class PageCopies {
     if (memory_ == nullptr) memory_ = std::make_unique<std::byte[]>(kCopies * kPageBytes);
     oldest_ = (oldest_ + 1) % kCopies;
     Copy& copy = copies_[oldest_];
-    if (copy.page != 0) served_on_average_ += kWeight * (copy.served - served_on_average_);
+    if (copy.page != 0) judge(copy);
     copy = {};
     return bytes_of(copy);
   }
@@ -68,7 +73,8 @@ class PageCopies {
   static constexpr std::uint64_t kMaxBarriers = 255;
   static constexpr double kWorthIt = 0.3;
   static constexpr double kWeight = 1.0 / 32;
-  static constexpr std::uint32_t kTrial = 16;
+  static constexpr std::uint32_t kFirstTrial = 16;  // Misses.
+  static constexpr std::uint32_t kLastTrial = 256;
 
   struct Copy {
     std::uint32_t page = 0;    // 0: none.
@@ -77,6 +83,10 @@ class PageCopies {
     std::uint64_t barriers = 0;
   };
 
+  void judge(const Copy& copy) {
+    served_on_average_ += kWeight * (copy.served - served_on_average_);
+    trial_after_ = copy.served != 0 ? kFirstTrial : std::min(trial_after_ * 2, kLastTrial);
+  }
   std::byte* bytes_of(const Copy& copy) const {
     return memory_.get() + static_cast<std::size_t>(&copy - copies_.data()) * kPageBytes;
   }
@@ -85,7 +95,8 @@ class PageCopies {
   std::array<Copy, kCopies> copies_;
   std::size_t oldest_ = 0;
   std::uint32_t last_missed_ = 0;
-  std::uint32_t misses_ = 0;
+  std::uint32_t misses_ = 0;  // Since the last trial.
+  std::uint32_t trial_after_ = kFirstTrial;
   double served_on_average_ = 0;
 };
 

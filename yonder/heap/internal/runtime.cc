@@ -226,8 +226,10 @@ void Runtime::clear_live(std::uint32_t page, std::uint32_t granule, std::uint32_
   });
   // acq_rel: who brings it to zero has seen all others' ends.
   const auto granules = static_cast<std::uint16_t>(count);
-  if (live_count_[page].fetch_sub(granules, std::memory_order_acq_rel) == granules)
-    dead_pages_.give_back(page);
+  if (live_count_[page].fetch_sub(granules, std::memory_order_acq_rel) != granules) return;
+  dead_pages_.give_back(page);
+  // Frames that were just used are better than ones that never were: those cost a page fault.
+  if (dead_pages_.size() > kManyDead) wake_janitor();
 }
 
 void Runtime::mark_dirty_at(const void* address) {

@@ -178,6 +178,8 @@ class Runtime {
 
   // ---- egress (egress.cc)
   static constexpr std::size_t kFramesAtOnce = 64;
+  static constexpr std::size_t kManyDead =
+      4 * kFramesAtOnce;  // Pages: not to wait for the background's next turn.
   struct Victim {
     std::uint32_t page;
     std::uint32_t frame;
