@@ -60,21 +60,13 @@ class remote_ptr {
     out.version = version;
     return out;
   }
-  fabric::Task<Result<Versioned<T>>> async_direct_load(Session& session, Deadline deadline = {}) {
-    Versioned<T> out;
-    const Result<ObjectVersion> version =
-        co_await session.async_direct_read(object_, bytes_of(out.value), deadline);
-    if (!version) co_return std::unexpected(version.error());
-    out.version = *version;
-    co_return out;
-  }
-  Result<ObjectVersion> store(Session& session, const T& value, Deadline deadline = {}) {
-    return session.write(object_, bytes_of(value), deadline);
-  }
   // kVersionMismatch if somebody wrote since.
   Result<ObjectVersion> store_if(Session& session, ObjectVersion expected, const T& value,
                                  Deadline deadline = {}) {
     return session.write_if_version(object_, expected, bytes_of(value), deadline);
+  }
+  Result<ObjectVersion> store(Session& session, const T& value, Deadline deadline = {}) {
+    return session.write(object_, bytes_of(value), deadline);
   }
   // Copies of this pointer name nothing afterwards.
   Result<void> release(Session& session, Deadline deadline = {}) {
@@ -82,9 +74,38 @@ class remote_ptr {
   }
   Result<void> free(Session& session, Deadline deadline = {}) { return session.free(object_, deadline); }
 
+  // The same as coroutines. The pointer stays where it is until they have ended; values are copied.
+  fabric::Task<Result<Versioned<T>>> async_load(Session& session, Deadline deadline = {}) {
+    Versioned<T> out;
+    co_return versioned(out, co_await session.async_read(object_, bytes_of(out.value), deadline));
+  }
+  fabric::Task<Result<Versioned<T>>> async_direct_load(Session& session, Deadline deadline = {}) {
+    Versioned<T> out;
+    co_return versioned(out, co_await session.async_direct_read(object_, bytes_of(out.value), deadline));
+  }
+  fabric::Task<Result<ObjectVersion>> async_store(Session& session, T value, Deadline deadline = {}) {
+    co_return co_await session.async_write(object_, bytes_of(std::as_const(value)), deadline);
+  }
+  fabric::Task<Result<ObjectVersion>> async_store_if(Session& session, ObjectVersion expected, T value,
+                                                     Deadline deadline = {}) {
+    co_return co_await session.async_write_if_version(object_, expected, bytes_of(std::as_const(value)),
+                                                      deadline);
+  }
+  fabric::Task<Result<void>> async_release(Session& session, Deadline deadline = {}) {
+    return session.async_release_ptr(object_, deadline);
+  }
+  fabric::Task<Result<void>> async_free(Session& session, Deadline deadline = {}) {
+    return session.async_free(object_, deadline);
+  }
+
  private:
   static std::span<std::byte> bytes_of(T& value) { return std::as_writable_bytes(std::span(&value, 1)); }
   static std::span<const std::byte> bytes_of(const T& value) { return std::as_bytes(std::span(&value, 1)); }
+  static Result<Versioned<T>> versioned(Versioned<T>& out, const Result<ObjectVersion>& version) {
+    if (!version) return std::unexpected(version.error());
+    out.version = *version;
+    return out;
+  }
 
   ObjectPtr object_;
 };

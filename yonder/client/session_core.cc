@@ -71,6 +71,7 @@ Task<Result<void>> SessionCore::describe(Deadline deadline) {
   translations_.clear();
   view_keys_.clear();
   near_.clear();
+  reads_until_windows_ = 0;
   described_after_ = losses;
   co_return co_await learn_superblocks(deadline);
 }

@@ -14,8 +14,7 @@ namespace yonder::client::internal {
 using Need = OneSidedRead::Need;
 
 bool SessionCore::try_near(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version) {
-  // Without windows the reader fails at once: asking for them would cost every read.
-  if (!map_->is_plausible(object, out.size())) [[unlikely]]
+  if (!near_.has_superblocks() || !map_->is_plausible(object, out.size())) [[unlikely]]
     return false;
   if (!near_.try_read(*map_, object, out, version) && !try_near_elsewhere(object, out, version)) [[unlikely]]
     return false;
@@ -59,11 +58,13 @@ Result<ObjectVersion> SessionCore::direct_read_blocking(ObjectPtr& object, std::
     return scheduler_->block_on(direct_read(object, out, deadline, false));
   OneSidedRead machine(*map_, clock(), translations_, view_keys_, scratch_, object, out);
   Need need = machine.begin();
-  deadline = deadline.or_default(Deadline::at(machine.started() + options_.timeout));
+  // The first fetch may leave without a deadline: the endpoint then gives it our timeout. Looking
+  // at the clock is work that a NIC need not wait for.
+  const auto fix_deadline = [&] { deadline = or_default(deadline); };
   // What takes more rounds looks at its deadline between them.
   for (int round = 0; need == Need::kFetch && round < kBlockingRounds; ++round) {
     BlockingFetch fetch(rpc_->endpoint(), read_budget_, machine.requests(), deadline);
-    if (!fetch.run(*scheduler_)) break;  // It is repeated below, which finds out what is wrong.
+    if (!fetch.run(*scheduler_, fix_deadline)) break;  // It is repeated below, which finds out what is wrong.
     need = machine.judge();
   }
   Result<ObjectVersion> version = machine.version();
@@ -71,10 +72,10 @@ Result<ObjectVersion> SessionCore::direct_read_blocking(ObjectPtr& object, std::
     object = machine.object();
     ++stats_.direct_reads;
   } else {
-    version = scheduler_->block_on(run(machine, need, object, deadline));
+    version = scheduler_->block_on(run(machine, need, object, or_default(deadline)));
   }
   stats_.retries += machine.retries();
-  if (version && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+  if (version) look_for_windows();
   if (version || !says_outdated(version.error())) [[likely]]
     return version;
   return scheduler_->block_on(direct_read(object, out, deadline, false));
@@ -109,7 +110,7 @@ Task<Result<ObjectVersion>> SessionCore::direct_read(ObjectPtr& object, std::spa
     } else {
       version = std::unexpected(ready.error());
     }
-    if (version && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+    if (version) look_for_windows();
     if (version || !says_outdated(version.error())) co_return version;
     // The node took its memory back: it stops, or another process has it already. Asking
     // tells which.
@@ -269,7 +270,7 @@ Task<void> SessionCore::direct_read_many(std::span<ReadItem> items, Deadline dea
       one->item.result = co_await direct_read(one->item.object, one->item.out, deadline, false);
     }
   }
-  if (!reads.empty() && options_.use_windows) near_.open_windows(rpc_->endpoint(), *map_);
+  if (!reads.empty()) look_for_windows();
 }
 
 }  // namespace yonder::client::internal

@@ -35,8 +35,10 @@
 namespace yonder::heap {
 
 namespace internal {
+class HugeSpace;
 class Runtime;
-}
+}  // namespace internal
+struct PagedSpaceStats;
 
 // How objects come in, and what leaves.
 enum class Mode : std::uint8_t {
@@ -49,8 +51,11 @@ struct HeapOptions {
   Bytes local = Bytes(std::uint64_t{256} << 20);  // Local memory for objects.
   Bytes max_local{0};                             // What set_local() may raise it to; 0: `far`.
   Bytes far = Bytes(std::uint64_t{4} << 30);      // All objects together.
-  std::string node;                               // Where yonderd listens; empty: memory of this process.
-  std::string link;                               // Without a node: how far away ("model=rdma100g").
+  // For objects over a page (huge.h), beside the others; 0: there are none.
+  Bytes huge{0};
+  Bytes huge_local{0};  // Local memory for those; 0: a quarter of `huge`.
+  std::string node;     // Where yonderd listens; empty: memory of this process.
+  std::string link;     // Without a node: how far away ("model=rdma100g").
   Mode mode = Mode::kHybrid;
   // A page of whose cards at least this share was used comes back by page, one below the
   // other by object; in between it stays as it was. (Atlas: 80 %, without the band.)
@@ -72,6 +77,9 @@ struct HeapOptions {
 
 // Counted since the beginning.
 struct HeapStats {
+  // Dereferences that found their object here and had something to note: the first ones of an
+  // object, or since the clock hand came by. The others tell nobody, which is why they are cheap.
+  std::uint64_t hits = 0;
   std::uint64_t page_ins = 0;             // pages that somebody waited for…
   std::uint64_t object_ins = 0;           // …and objects
   std::uint64_t page_copies = 0;          // pages read for one object (internal/page_copies.h)…
@@ -119,6 +127,11 @@ class Heap {
 
   HeapStats stats() const;
 
+  // The same for objects over a page. set_huge_local: from now on; kInvalidArgument (below 64 pages),
+  // kNotFound (HeapOptions::huge is 0). The statistics of no memory are zero.
+  Result<void> set_huge_local(Bytes local);
+  PagedSpaceStats huge_stats() const;
+
   // Evacuates what is worth it, now; how many pages. The background does so by itself.
   std::size_t evacuate();
 
@@ -126,8 +139,9 @@ class Heap {
   static void leave_thread();
 
  private:
-  explicit Heap(std::unique_ptr<internal::Runtime> runtime);
+  Heap(std::unique_ptr<internal::Runtime> runtime, std::unique_ptr<internal::HugeSpace> huge);
   std::unique_ptr<internal::Runtime> runtime_;
+  std::unique_ptr<internal::HugeSpace> huge_;  // Null: HeapOptions::huge is 0.
 };
 
 }  // namespace yonder::heap

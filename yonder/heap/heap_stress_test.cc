@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "yonder/base/prng.h"
 #include "yonder/heap/heap.h"
+#include "yonder/heap/test_support.h"
 #include "yonder/heap/unique_ptr.h"
 #include "yonder/sync/spin_lock.h"
 #include "yonder/testing/sanitizer.h"
@@ -59,13 +59,7 @@ TEST_P(HeapStress, EveryDereferenceSeesWholeObjects) {
   std::vector<unique_ptr<Tree>> trees;
   std::vector<sync::SpinLock> locks(kTrees);
   for (std::size_t i = 0; i < kTrees; ++i) trees.push_back(make_unique<Tree>(i));
-  std::atomic<bool> stop{false};
-  std::jthread evacuator([&] {
-    while (!stop.load()) {
-      heap.evacuate();
-      std::this_thread::yield();
-    }
-  });
+  const Shaker evacuator(heap);
   const int steps = testing::scaled(40'000);
   {
     std::vector<std::jthread> threads;
@@ -104,9 +98,6 @@ TEST_P(HeapStress, EveryDereferenceSeesWholeObjects) {
       });
     }
   }
-  stop = true;
-  evacuator.join();
-  trees.clear();
 }
 
 // Objects that all threads read at once without locks: fetched, healed and moved under them.
@@ -118,13 +109,7 @@ TEST_P(HeapStress, ManyReadersOfOnePointer) {
   Heap& heap = **made;
   std::vector<unique_ptr<Pattern<8>>> objects;
   for (std::size_t i = 0; i < kObjects; ++i) objects.push_back(make_unique<Pattern<8>>(i));
-  std::atomic<bool> stop{false};
-  std::jthread evacuator([&] {
-    while (!stop.load()) {
-      heap.evacuate();
-      std::this_thread::yield();
-    }
-  });
+  const Shaker evacuator(heap);
   const int steps = testing::scaled(60'000);
   {
     std::vector<std::jthread> threads;
@@ -142,9 +127,6 @@ TEST_P(HeapStress, ManyReadersOfOnePointer) {
       });
     }
   }
-  stop = true;
-  evacuator.join();
-  objects.clear();
 }
 
 // Neighbours are used one after the other, written now and then, and what each must say is known:
@@ -211,11 +193,7 @@ TEST_P(HeapStress, ThreadsComeAndGo) {
   }
 }
 
-std::string mode_name(const ::testing::TestParamInfo<Mode>& test) {
-  return test.param == Mode::kHybrid ? "hybrid" : test.param == Mode::kPaging ? "paging" : "object";
-}
-INSTANTIATE_TEST_SUITE_P(Modes, HeapStress, ::testing::Values(Mode::kHybrid, Mode::kPaging, Mode::kObject),
-                         mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, HeapStress, all_modes(), name_of_mode);
 
 }  // namespace
 }  // namespace yonder::heap

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "yonder/base/prng.h"
+#include "yonder/heap/test_support.h"
 #include "yonder/heap/unique_ptr.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
@@ -18,14 +19,6 @@ namespace yonder::heap {
 namespace {
 
 using Line = std::array<std::uint64_t, 8>;
-
-std::unique_ptr<Heap> make_heap(HeapOptions options = {}) {
-  if (options.far == HeapOptions{}.far) options.far = Bytes(32 << 20);
-  if (options.local == HeapOptions{}.local) options.local = Bytes(64 * kPageBytes);
-  auto heap = Heap::create(options);
-  EXPECT_TRUE(heap) << heap.error().to_string();
-  return std::move(*heap);
-}
 
 Line line_of(std::uint64_t seed) {
   Line line;
@@ -106,13 +99,6 @@ TEST(Heap, HoldsListsWhoseLinksAreFar) {
   // Not by recursion.
   while (head) head = std::move(head.write()->next);
 }
-
-struct Thrower {
-  explicit Thrower(bool throws) {
-    if (throws) throw std::runtime_error("no");
-  }
-  std::uint64_t value = 3;
-};
 
 TEST(Heap, SurvivesAConstructorThatThrows) {
   const auto heap = make_heap();

@@ -8,6 +8,7 @@
 
 #include "yonder/base/prng.h"
 #include "yonder/heap/heap.h"
+#include "yonder/heap/test_support.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
@@ -36,14 +37,8 @@ YONDER_FAR_TYPE(yonder::heap::Edge, weight, to);
 namespace yonder::heap {
 namespace {
 
-std::unique_ptr<Heap> small_heap(Mode mode) {
-  auto heap = Heap::create({.local = Bytes(64 * kPageBytes), .far = Bytes(32 << 20), .mode = mode});
-  EXPECT_TRUE(heap);
-  return std::move(*heap);
-}
-
 TEST(SharedPtr, DestroysTheObjectWithItsLastOwner) {
-  const auto heap = small_heap(Mode::kHybrid);
+  const auto heap = make_heap();
   int destroyed = 0;
   shared_ptr<Counted> a = make_shared<Counted>(destroyed, 7);
   {
@@ -63,7 +58,7 @@ TEST(SharedPtr, DestroysTheObjectWithItsLastOwner) {
 // Owners are far themselves, objects are fetched and moved under them.
 TEST(SharedPtr, ManyFarOwnersSeeOneObject) {
   for (const Mode mode : {Mode::kHybrid, Mode::kPaging, Mode::kObject}) {
-    const auto heap = small_heap(mode);
+    const auto heap = make_heap({.mode = mode});
     int destroyed = 0;
     constexpr std::size_t kObjects = 3000;
     {
@@ -91,7 +86,7 @@ TEST(SharedPtr, ManyFarOwnersSeeOneObject) {
 }
 
 TEST(SharedPtr, IsCopiedByManyThreads) {
-  const auto heap = small_heap(Mode::kHybrid);
+  const auto heap = make_heap();
   int destroyed = 0;
   const shared_ptr<Counted> object = make_shared<Counted>(destroyed, 5);
   {

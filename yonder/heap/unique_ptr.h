@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -80,10 +81,17 @@ class PointerCell {
 
 }  // namespace internal
 
+// An object, or (T = Item[]) an array of at most a page, whose length is in the pointer.
 template <typename T>
 class unique_ptr {
+  using Item = std::remove_extent_t<T>;
+  static constexpr bool kIsArray = std::is_unbounded_array_v<T>;
+  // Not asked of objects: a class may hold pointers to itself, and is not complete here.
+  static_assert(std::disjunction_v<std::bool_constant<!kIsArray>, std::is_trivially_copyable<Item>>,
+                "far arrays are of plain data; use far::vector for others");
+
  public:
-  using element_type = T;
+  using element_type = Item;
 
   constexpr unique_ptr() = default;
   constexpr unique_ptr(std::nullptr_t) {}  // NOLINT: as std::unique_ptr
@@ -103,33 +111,49 @@ class unique_ptr {
   ~unique_ptr() { reset(); }
 
   explicit operator bool() const { return !cell_.empty(); }
+  std::size_t size() const
+    requires(kIsArray)
+  {
+    return cell_.empty() ? 0 : cell_.bytes() / sizeof(Item);
+  }
+  static constexpr std::size_t max_size()
+    requires(kIsArray)
+  {
+    return kPageBytes / sizeof(Item);
+  }
 
   ReadGuard<T> read() const {
     const internal::Entered entered = cell_.template enter<internal::Access::kRead>();
-    return {internal::PageHold(entered.hold), reinterpret_cast<const T*>(entered.object)};
+    return {internal::PageHold(entered.hold), seen<const Item>(entered)};
   }
   WriteGuard<T> write() const {
     const internal::Entered entered = cell_.template enter<internal::Access::kWrite>();
-    return {internal::PageHold(entered.hold), reinterpret_cast<T*>(entered.object)};
+    return {internal::PageHold(entered.hold), seen<Item>(entered)};
   }
   Result<ReadGuard<T>> try_read() const {
     YONDER_TRY(entered, cell_.template try_enter<internal::Access::kRead>());
-    return ReadGuard<T>(internal::PageHold(entered.hold), reinterpret_cast<const T*>(entered.object));
+    return ReadGuard<T>(internal::PageHold(entered.hold), seen<const Item>(entered));
   }
   Result<WriteGuard<T>> try_write() const {
     YONDER_TRY(entered, cell_.template try_enter<internal::Access::kWrite>());
-    return WriteGuard<T>(internal::PageHold(entered.hold), reinterpret_cast<T*>(entered.object));
+    return WriteGuard<T>(internal::PageHold(entered.hold), seen<Item>(entered));
   }
 
   // A guard that may be long: for a buffer that goes to a system call or to another thread, where
   // it may end. Costs a locked instruction, and its page does not leave meanwhile.
   Result<WriteGuard<T>> pin() const {
     YONDER_TRY(entered, cell_.template try_enter<internal::Access::kWrite>());
-    return WriteGuard<T>(internal::PageHold(internal::pinned(entered)), reinterpret_cast<T*>(entered.object));
+    return WriteGuard<T>(internal::PageHold(internal::pinned(entered)), seen<Item>(entered));
   }
 
   // The object will be needed soon. Never waits.
   void prefetch() const { cell_.prefetch(); }
+  // Of an array: this item.
+  void prefetch(std::size_t item) const
+    requires(kIsArray)
+  {
+    cell_.prefetch(item * sizeof(Item));
+  }
   // The object is local when this returns, and was used just now.
   Result<void> prefault() const {
     YONDER_TRY(guard, try_read());
@@ -139,7 +163,7 @@ class unique_ptr {
 
   void reset() {
     if (cell_.empty()) return;
-    if constexpr (!std::is_trivially_destructible_v<T>) {
+    if constexpr (!std::is_trivially_destructible_v<Item>) {
       const WriteGuard<T> object = write();
       std::destroy_at(object.get());
     }
@@ -155,65 +179,22 @@ class unique_ptr {
   template <typename U, typename... Args>
   friend Result<unique_ptr<U>> try_make_unique(Args&&... args);
   template <typename U>
+  friend Result<unique_ptr<U>> try_make_unique_array(std::size_t items);
+  template <typename U>
   friend class shared_ptr;
 
   explicit unique_ptr(std::uint64_t word) : cell_(word) {}
 
-  internal::PointerCell cell_;
-};
-
-// An array of at most a page; its length is in the pointer.
-template <typename T>
-class unique_ptr<T[]> {
-  static_assert(std::is_trivially_copyable_v<T>, "far arrays are of plain data; use far::vector for others");
-
- public:
-  using element_type = T;
-  static constexpr std::size_t kMaxItems = kPageBytes / sizeof(T);
-
-  constexpr unique_ptr() = default;
-  unique_ptr(unique_ptr&& other) noexcept = default;
-  unique_ptr& operator=(unique_ptr&& other) noexcept {
-    if (this != &other) {
-      const std::uint64_t word = other.cell_.take();
-      reset();
-      cell_.store(word);
+  // What a guard shows: the object, or all items.
+  template <typename As>
+  static auto seen(const internal::Entered& entered) {
+    auto* const first = reinterpret_cast<As*>(entered.object);
+    if constexpr (kIsArray) {
+      return std::span<As>(first, entered.bytes / sizeof(Item));
+    } else {
+      return first;
     }
-    return *this;
   }
-  ~unique_ptr() { reset(); }
-
-  explicit operator bool() const { return !cell_.empty(); }
-  std::size_t size() const { return cell_.empty() ? 0 : cell_.bytes() / sizeof(T); }
-
-  ReadGuard<T[]> read() const {
-    const internal::Entered entered = cell_.template enter<internal::Access::kRead>();
-    return {internal::PageHold(entered.hold), items<const T>(entered)};
-  }
-  WriteGuard<T[]> write() const {
-    const internal::Entered entered = cell_.template enter<internal::Access::kWrite>();
-    return {internal::PageHold(entered.hold), items<T>(entered)};
-  }
-  Result<ReadGuard<T[]>> try_read() const {
-    YONDER_TRY(entered, cell_.template try_enter<internal::Access::kRead>());
-    return ReadGuard<T[]>(internal::PageHold(entered.hold), items<const T>(entered));
-  }
-  // The item will be needed soon. Never waits.
-  void prefetch(std::size_t item = 0) const { cell_.prefetch(item * sizeof(T)); }
-  void reset() {
-    if (!cell_.empty()) internal::free_object(cell_.take());
-  }
-
- private:
-  template <typename U>
-  friend Result<unique_ptr<U>> try_make_unique_array(std::size_t items);
-
-  template <typename Item>
-  static std::span<Item> items(const internal::Entered& entered) {
-    return {reinterpret_cast<Item*>(entered.object), entered.bytes / sizeof(T)};
-  }
-
-  explicit unique_ptr(std::uint64_t word) : cell_(word) {}
 
   internal::PointerCell cell_;
 };
@@ -244,7 +225,7 @@ Result<unique_ptr<T>> try_make_unique(Args&&... args) {
 template <typename T>
 Result<unique_ptr<T>> try_make_unique_array(std::size_t items) {
   using Item = std::remove_extent_t<T>;
-  if (items == 0 || items > unique_ptr<T>::kMaxItems)
+  if (items == 0 || items > unique_ptr<T>::max_size())
     return fail(ErrorCode::kInvalidArgument, "far array: its length", static_cast<std::int64_t>(items));
   internal::PageHold hold;
   YONDER_TRY(placed, internal::allocate(items * sizeof(Item), false, hold));

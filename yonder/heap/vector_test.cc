@@ -122,12 +122,6 @@ TEST(Vector, MayHoldItsOwnKind) {
   EXPECT_EQ(root.children.read(49)->children.read(49)->value, 2499);
 }
 
-struct Thrower {
-  explicit Thrower(bool throws) {
-    if (throws) throw std::runtime_error("no");
-  }
-};
-
 TEST(Vector, SurvivesAConstructorThatThrows) {
   const auto heap = make_small_heap(Mode::kHybrid);
   vector<Thrower> items;

@@ -111,5 +111,20 @@ TEST(Checksum, SumsOfSimilarPayloadsSpreadOverAll32Bits) {
   EXPECT_LE(collisions, 24u);
 }
 
+TEST(Checksum, CopiesOnTheWayWhatItIsAskedFor) {
+  Prng random(testing::test_seed());
+  for (const std::size_t count : {0u, 1u, 15u, 16u, 47u, 48u, 49u, 96u, 100u, 244u, 2292u}) {
+    const std::vector<std::byte> bytes = random_bytes(random, count);
+    const std::uint64_t seed = random();
+    for (int i = 0; i < 20; ++i) {
+      const std::size_t wanted = i == 0 ? count : random.below(count + 1);
+      std::vector<std::byte> out(wanted + 16, std::byte{0xee});
+      EXPECT_EQ(checksum_and_copy(bytes, seed, std::span(out).first(wanted)), checksum(bytes, seed));
+      EXPECT_TRUE(std::equal(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(wanted), bytes.begin()));
+      EXPECT_EQ(std::ranges::count(std::span(out).subspan(wanted), std::byte{0xee}), 16) << "nothing more";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace yonder::node

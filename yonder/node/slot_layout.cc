@@ -199,8 +199,8 @@ std::optional<HeaderWord> SlotLayout::decode(std::span<const std::byte> raw, std
     std::uint32_t sum = 0;
     const std::byte* payload = raw.data() + kHeaderBytes + kChecksumBytes;
     std::memcpy(&sum, raw.data() + kHeaderBytes, sizeof sum);
-    if (sum != checksum_of(word, payload, capacity_)) return std::nullopt;
-    copy_out(out, payload);
+    const std::uint64_t seed = word.with_state(SlotState::kLive).bits();
+    if (sum != checksum_and_copy({payload, capacity_}, seed, out)) return std::nullopt;
     return word;
   }
   bool whole = true;

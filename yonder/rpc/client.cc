@@ -20,6 +20,8 @@ Result<ClientPtr> Client::connect(fabric::Fabric& fabric, const std::string& add
   connect.address = address;
   connect.identity = {.tenant = options.tenant, .epoch = options.epoch};
   connect.connect_timeout = options.connect_timeout;
+  // For what the application posts there itself: the same as for calls.
+  connect.endpoint.default_timeout = options.default_timeout;
   connect.endpoint.depth = options.max_outstanding + options.one_sided_depth;
   connect.endpoint.receive_depth = options.max_outstanding + 1 + kRepostBatch;
   YONDER_TRY(endpoint, fabric.connect(connect, queue));

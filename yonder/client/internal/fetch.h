@@ -132,14 +132,16 @@ class BlockingFetch : private fabric::Operation {
   BlockingFetch(const BlockingFetch&) = delete;
   BlockingFetch& operator=(const BlockingFetch&) = delete;
 
-  // False: a read failed, or could not be posted because of others. Nothing is
-  // outstanding any more.
-  bool run(fabric::Scheduler& scheduler) {
+  // Calls `meanwhile` when the reads have left. False: a read failed, or could not be posted
+  // because of others. Nothing is outstanding any more.
+  template <typename Meanwhile>
+  bool run(fabric::Scheduler& scheduler, Meanwhile&& meanwhile) {
     if (budget_.left_ < requests_.size()) return false;
     const Result<std::size_t> posted = endpoint_.post(requests_);
     if (!posted) return false;
     outstanding_ = *posted;
     budget_.left_ -= static_cast<std::uint32_t>(*posted);
+    meanwhile();
     scheduler.run_until([&] { return outstanding_ == 0; });
     return is_ok_ && *posted == requests_.size();
   }

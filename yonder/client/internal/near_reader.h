@@ -52,6 +52,8 @@ class NearReader {
     superblock_count_ = 0;
   }
   bool is_open() const { return table_.is_mapped(); }
+  // Any at all, of now or before: the cheapest question, for who reads over a network.
+  bool has_superblocks() const { return superblock_count_ != 0; }
 
   // The object's first bytes and their version, if it is where its pointer says and
   // nothing is in the way. Requires map.is_plausible().

@@ -14,7 +14,7 @@ using node::protocol::ViewKind;
 using Need = OneSidedRead::Need;
 
 Need OneSidedRead::begin() {
-  started_ = clock_.now();
+  started_ = needs_start() ? clock_.now() : kLongAgo;
   if (retries_ >= kMaxRetries) return Need::kAsk;
   followed_ = false;
   hops_ = 0;
@@ -26,8 +26,7 @@ Need OneSidedRead::begin() {
     place_ = *known;
   } else {
     // Where the block is if it never moved.
-    place_ = {.entry = BlockEntry(map_.guess(object_, shape_), object_.size_class(), 0),
-              .seen = Instant::from_ns(started_.ns() - node::kVersionWrapBound.count())};
+    place_ = {.entry = BlockEntry(map_.guess(object_, shape_), object_.size_class(), 0), .seen = kNeverSeen};
   }
   return prepare();
 }
@@ -118,7 +117,7 @@ Need OneSidedRead::prepare() {
   if (slot_ >= shape_.slots) return Need::kElsewhere;
   // A guess may name a frame that never was.
   const bool known = map_.knows(place_.entry.frame());
-  return known || !is_confirmed(started_) ? look_again(true) : Need::kUnknown;
+  return known || !is_confirmed(clock_.now()) ? look_again(true) : Need::kUnknown;
 }
 
 Need OneSidedRead::look_again(bool confirm) {

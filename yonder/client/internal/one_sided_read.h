@@ -46,8 +46,8 @@
 // What does not fit is not an answer but a reason to look again. That an object
 // does not exist is never concluded here: the node says so.
 //
-// The clock is read once per fetch where the copy proves itself, and twice elsewhere: an
-// emulated or a fast NIC answers in the time of some dozens of such looks.
+// The clock is read twice per fetch, and not at all where the copy proves itself and nothing was
+// wrong: an emulated or a fast NIC answers in the time of some dozens of such looks.
 //
 // Concurrency: the session's thread. Lifetime: borrows map, clock, translations, pointer
 // and output; while a fetch is under way the machine must stay where it is.
@@ -101,8 +101,6 @@ class OneSidedRead {
   std::span<fabric::WorkRequest> requests() {
     return {reinterpret_cast<fabric::WorkRequest*>(request_memory_.data()), request_count_};
   }
-  // When the last fetch was prepared, or found to be impossible.
-  Instant started() const { return started_; }
   // kDone.
   node::ObjectVersion version() const { return version_; }
   // The pointer, with the slot where the object was found.
@@ -128,6 +126,14 @@ class OneSidedRead {
   // Searches until it is cheaper to ask: what was found is not there again while a block
   // whose objects have left is not switched.
   static constexpr std::uint32_t kMaxSearches = 4;
+
+  // Clocks begin at 0. A fetch that began so long ago was not in time (S4); a translation that was
+  // never seen is confirmed at no moment (S1), not even at that one.
+  static constexpr Instant kLongAgo = Instant::from_ns(-node::kVersionWrapBound.count());
+  static constexpr Instant kNeverSeen = Instant::from_ns(-2 * node::kVersionWrapBound.count());
+  // Whether the first fetch must know when it began. A copy that proves itself needs no moment; should
+  // it turn out to be a blank object, or not the object, the next fetch looks.
+  bool needs_start() const { return !map_.is_self_proving() || confirm_ || lacks_key(); }
 
   Need prepare();
   Need look_again(bool confirm);
@@ -171,7 +177,7 @@ class OneSidedRead {
   std::uint32_t retries_ = 0;
   std::uint32_t searches_ = 0;
   std::uint32_t refusals_ = 0;
-  Instant started_;  // Of the fetch.
+  Instant started_;  // Of the fetch, or earlier.
 
   // The fetch.
   bool has_table_word_ = false;

@@ -95,6 +95,9 @@ class SessionCore {
   // How many near reads happen between two polls: a connection that was lost is
   // noticed only by polling, and a dead node's memory must not be read for ever.
   static constexpr std::uint32_t kNearReadsPerPoll = 256;
+  // How many reads of a node whose memory is not mapped here happen between two looks whether it is:
+  // over a network it never will be, and one thing less stands between two reads.
+  static constexpr std::uint32_t kReadsPerLook = 1024;
   // Refused keys of one read, after which the node's memory is another.
   static constexpr std::uint32_t kMaxRefusals = 2;
   // Fetches of one read without a coroutine: the guess, and the place that the table names.
@@ -134,6 +137,12 @@ class SessionCore {
   template <typename ItemType, typename Add, typename Take, typename Alone>
   Task<void> in_batches(std::span<ItemType> items, Deadline deadline, Add add, Take take, Alone alone);
   bool try_near_elsewhere(ObjectPtr& object, std::span<std::byte> out, ObjectVersion& version);
+  // After a read that went the long way: looks whether the node's memory is mapped here by now.
+  void look_for_windows() {
+    if (!options_.use_windows || reads_until_windows_-- != 0) return;
+    near_.open_windows(rpc_->endpoint(), *map_);
+    reads_until_windows_ = near_.is_open() ? 0 : kReadsPerLook;
+  }
   bool must_ask_for(std::size_t bytes) const;
   // A fetch failed in a way that blocks being registered anew explain: `refused` says
   // whether by a key that was not accepted. False: the read has failed.
@@ -154,6 +163,7 @@ class SessionCore {
   Translations translations_;
   ViewKeys view_keys_;
   NearReader near_;
+  std::uint32_t reads_until_windows_ = 0;
   ReadBudget read_budget_;
   ScratchPool scratch_;
   std::uint32_t near_reads_until_poll_ = kNearReadsPerPoll;

@@ -123,5 +123,42 @@ TEST_P(ObjectSuite, ABatchWritesOnlyWhatHasItsVersion) {
   EXPECT_FALSE(items[1].result);
 }
 
+TEST_P(ObjectSuite, EveryBatchIsAlsoACoroutine) {
+  serve();
+  const auto session = connect();
+  const auto body = [&]() -> fabric::Task<void> {
+    constexpr std::size_t kCount = 300;
+    std::vector<AllocItem> allocs(kCount, {.bytes = 200});
+    co_await session->async_alloc_many(allocs);
+    std::vector<WriteItem> writes(kCount);
+    std::vector<std::vector<std::byte>> data;
+    for (std::size_t i = 0; i < kCount; ++i) {
+      EXPECT_TRUE(allocs[i].result) << allocs[i].result.error();
+      data.push_back(pattern(200, i + 1));
+      writes[i] = {.object = *allocs[i].result, .data = data[i]};
+    }
+    co_await session->async_write_many(writes);
+    for (const bool direct : {false, true}) {
+      std::vector<std::vector<std::byte>> out(kCount, std::vector<std::byte>(200));
+      std::vector<ReadItem> reads(kCount);
+      for (std::size_t i = 0; i < kCount; ++i) reads[i] = {.object = writes[i].object, .out = out[i]};
+      if (direct) {
+        co_await session->async_direct_read_many(reads);
+      } else {
+        co_await session->async_read_many(reads);
+      }
+      for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(reads[i].result, writes[i].result) << i;
+      EXPECT_EQ(out, data);
+    }
+    std::vector<FreeItem> frees(kCount);
+    for (std::size_t i = 0; i < kCount; ++i) frees[i].object = writes[i].object;
+    co_await session->async_free_many(frees);
+    for (const FreeItem& item : frees) EXPECT_TRUE(item.result) << item.result.error();
+    co_await session->async_free_many(frees);
+    for (const FreeItem& item : frees) EXPECT_EQ(item.result.error(), ErrorCode::kNoSuchObject);
+  };
+  session->scheduler().block_on(body());
+}
+
 }  // namespace
 }  // namespace yonder::client::suite

@@ -279,10 +279,26 @@ TEST_P(ObjectSuite, TypedPointersLoadAndStoreValues) {
   EXPECT_EQ(account->load(*session)->value.cents, 250);
   const auto loaded = session->scheduler().block_on(account->async_direct_load(*session));
   EXPECT_EQ(loaded->value.cents, 250);
+  const auto body = [&]() -> Task<void> {
+    const auto stored = co_await account->async_store(*session, {.cents = 300, .owner = 7});
+    EXPECT_TRUE(stored);
+    const auto again = co_await account->async_store_if(*session, *stored, {.cents = 400, .owner = 7});
+    EXPECT_TRUE(again);
+    const auto late = co_await account->async_store_if(*session, *stored, {});
+    EXPECT_EQ(late.error(), ErrorCode::kVersionMismatch);
+    const auto seen = co_await account->async_load(*session);
+    EXPECT_EQ(seen->value.cents, 400);
+    EXPECT_EQ(seen->version, *again);
+    EXPECT_TRUE(co_await account->async_release(*session));
+  };
+  session->scheduler().block_on(body());
   const remote_ptr<Account> copy = *account;
   EXPECT_TRUE(copy == *account);
   EXPECT_TRUE(account->free(*session));
   EXPECT_EQ(account->load(*session).error(), ErrorCode::kNoSuchObject);
+  const auto gone = session->scheduler().block_on(account->async_load(*session));
+  EXPECT_EQ(gone.error(), ErrorCode::kNoSuchObject);
+  EXPECT_FALSE(session->scheduler().block_on(account->async_free(*session)));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ HoldWord Runtime::pin(std::uint32_t frame) {
 Result<Entered> Runtime::enter(std::atomic<std::uint64_t>& at, Access access) {
   ThreadState& state = thread();
   Patience patience;
-  for (;;) {
+  for (bool is_hit = true;; is_hit = false) {
     const PointerWord word{at.load(std::memory_order_acquire)};
     YONDER_CHECK(!word.is_null(), "a null far pointer was dereferenced");
     auto [hold, lasts] = publish(state, word.page());
@@ -69,6 +69,7 @@ Result<Entered> Runtime::enter(std::atomic<std::uint64_t>& at, Access access) {
     Result<void> came;
     switch (now.state()) {
       case PageState::kLocal:
+        if (is_hit) state.counters.add(Count::kHits);
         if (!lasts) hold.reset(pin(now.index()));
         return Entered{finish_enter(at, word, now, access), hold.release(), word.bytes()};
       case PageState::kLeaving:

@@ -333,7 +333,8 @@ HeapStats Runtime::stats() const {
   const std::uint64_t pages = committed_pages_.load(std::memory_order_relaxed);
   constexpr std::uint64_t kPerPage =
       sizeof(PageEntry) + sizeof(AtomicGranuleBits) + 2 * sizeof(std::uint16_t);
-  return {.page_ins = sum.get(Count::kPageIns),
+  return {.hits = sum.get(Count::kHits),
+          .page_ins = sum.get(Count::kPageIns),
           .object_ins = sum.get(Count::kObjectIns),
           .page_copies = sum.get(Count::kPageCopies),
           .objects_from_copies = sum.get(Count::kObjectsFromCopies),

@@ -21,6 +21,7 @@ namespace yonder::heap::internal {
 enum class Access : std::uint8_t { kRead, kWrite };
 
 enum class Count : std::uint8_t {
+  kHits,
   kPageIns,
   kObjectIns,
   kPageCopies,
