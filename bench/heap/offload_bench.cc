@@ -25,6 +25,8 @@ using heap::Settings;
 
 constexpr int kClientCore = 0;
 constexpr int kNodeCore = 1;
+// Of either program: some wait for the node while others compute.
+constexpr unsigned kThreads = 4;
 constexpr Duration kTimeout = std::chrono::minutes(10);
 
 // The calling process has this core from now on, and its children. Where there is one core only,
@@ -156,6 +158,7 @@ Result<void> run_offload_bench(const Options& options, Report& report) {
   filled.parameters.try_emplace("bytes", std::to_string(options.quick ? 32 << 20 : 256 << 20));
   filled.parameters.try_emplace("local", "25");
   YONDER_TRY(settings, Settings::read(filled));
+  settings.work.threads = kThreads;
   settings.describe(report);
   report.param("local_percent", settings.locals.front());
   report.set_fabric("shm");

@@ -7,8 +7,8 @@
 //   offload_vs_fetch_ws   the same for requests whose element is compressed and encrypted there
 //   call_us               (result) one call of a function that does nothing, both processes idle
 //
-// Both sides have a quarter of the data local, the same number of threads, and the same model of
-// a link (rdma100g over shm). The client's process has one core and the node with its functions
+// Both sides have a quarter of the data local, four threads, and the same model of a link
+// (rdma100g over shm). The client's process has one core and the node with its functions
 // the other, in both cases: two machines, of which the node's has time to spare, as in the paper
 // (18 cores are reserved there). Checksums must be equal.
 //
