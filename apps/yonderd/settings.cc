@@ -71,6 +71,12 @@ struct Options {
                                                            .help = "threads that serve each address",
                                                            .min = 1,
                                                            .max = 64});
+  Option<Duration> spin =
+      schema.add<Duration>({.name = "node.spin",
+                            .fallback = node::NodeOptions().spin,
+                            .help = "how long such a thread looks for work before it sleeps; less leaves "
+                                    "more of the machine to functions",
+                            .min = Duration(0)});
   Option<std::int64_t> max_connections = schema.add<std::int64_t>({.name = "node.max_connections",
                                                                    .fallback = 1024,
                                                                    .help = "clients per address",
@@ -221,6 +227,7 @@ DaemonSettings settings_of(const Options& o, const Config& config) {
   out.node.heap.correction = config.get(o.correction);
   out.node.heap.remap = config.get(o.remap);
   out.node.mapping = config.get(o.mapping);
+  out.node.spin = config.get(o.spin);
   out.node.pollers = static_cast<std::uint32_t>(config.get(o.pollers));
   out.node.max_connections = static_cast<std::uint32_t>(config.get(o.max_connections));
   out.node.validator = validator_of(config.get(o.validator));

@@ -21,6 +21,8 @@ Result<std::unique_ptr<node::Server>> open_server(fabric::Fabric& fabric, const 
   options.compaction.automatic = false;
   options.extents.bytes = wanted.memory;
   options.functions = wanted.functions;
+  // Its functions have the same core.
+  if (!wanted.functions.directory.empty()) options.spin = Duration(0);
   return node::Server::create(options);
 }
 

@@ -96,7 +96,10 @@ struct NodeOptions {
   ExtentLimits extents;
   // Functions that clients may call on their extents (offload/host.h); without a directory: none.
   offload::HostOptions functions;
-  std::uint32_t pollers = 1;             // threads per port; 0: driven
+  std::uint32_t pollers = 1;  // threads per port; 0: driven
+  // How long a poller that has nothing to do looks for work before it sleeps. Less answers
+  // later and leaves more of the machine to others: functions, say.
+  Duration spin = std::chrono::microseconds(50);
   std::uint32_t max_data = 16 * 1024;    // bytes of objects in one message
   std::uint32_t max_connections = 1024;  // per port
   // Allocations that wait for memory at the limit, of all ports; beyond it kOverloaded.
