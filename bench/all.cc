@@ -9,6 +9,7 @@
 #include "bench/hashtable/hashtable_bench.h"
 #include "bench/heap/barrier_bench.h"
 #include "bench/heap/heap_bench.h"
+#include "bench/heap/offload_bench.h"
 #include "bench/heap/prefetch_bench.h"
 #include "bench/heap/redis_bench.h"
 #include "bench/join/join_bench.h"
@@ -54,6 +55,8 @@ constexpr std::array kBenchmarks = {
     Benchmark{"migrate", "segments and containers that move between two live processes", &run_migrate_bench},
     Benchmark{"numa", "thread, memory and NIC on one socket or not, and the router", &run_numa_bench},
     Benchmark{"objects", "the object API against memcpy, the raw fabric and requests", &run_objects_bench},
+    Benchmark{"offload", "DF and WS with their heavy part on the memory node, against fetching",
+              &run_offload_bench},
     Benchmark{"prefetch", "a scan of far memory with and without reading ahead, against the link",
               &run_prefetch_bench},
     Benchmark{"rcached", "the cache server against Debian's memcached: throughput, latency, memory",

@@ -20,7 +20,7 @@ import source_tree
 LAYERS = [
     ["base"],
     ["os", "sync"],
-    ["telemetry"],
+    ["telemetry", "offload"],
     ["fabric"],
     ["fabric/shm", "fabric/tcp", "fabric/verbs", "fabric/sim"],
     ["fabric/open"],

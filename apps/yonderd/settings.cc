@@ -32,6 +32,27 @@ struct Options {
                          .min = 0_B,
                          .max = 256_GiB,
                          .alias = "--extents"});
+  Option<std::string> functions =
+      schema.add<std::string>({.name = "node.functions",
+                               .help = "the directory of the libraries whose functions clients may call on "
+                                       "their extents; empty: none",
+                               .alias = "--functions"});
+  Option<std::int64_t> function_workers =
+      schema.add<std::int64_t>({.name = "node.function_workers",
+                                .fallback = offload::HostOptions().max_workers,
+                                .help = "processes in which functions run, at most",
+                                .min = 1,
+                                .max = 1024});
+  Option<Bytes> function_memory = schema.add<Bytes>({.name = "node.function_memory",
+                                                     .fallback = offload::HostOptions().memory,
+                                                     .help = "what each may have beside the extent",
+                                                     .min = 1_MiB,
+                                                     .max = 256_GiB});
+  Option<Duration> function_time =
+      schema.add<Duration>({.name = "node.function_time",
+                            .fallback = offload::HostOptions().max_time,
+                            .help = "how long a call may take, whatever the client says",
+                            .min = std::chrono::milliseconds(1)});
   Option<Bytes> superblock =
       schema.add<Bytes>({.name = "node.superblock",
                          .fallback = 128_MiB,
@@ -50,6 +71,12 @@ struct Options {
                                                            .help = "threads that serve each address",
                                                            .min = 1,
                                                            .max = 64});
+  Option<Duration> spin =
+      schema.add<Duration>({.name = "node.spin",
+                            .fallback = node::NodeOptions().spin,
+                            .help = "how long such a thread looks for work before it sleeps; less leaves "
+                                    "more of the machine to functions",
+                            .min = Duration(0)});
   Option<std::int64_t> max_connections = schema.add<std::int64_t>({.name = "node.max_connections",
                                                                    .fallback = 1024,
                                                                    .help = "clients per address",
@@ -191,11 +218,16 @@ DaemonSettings settings_of(const Options& o, const Config& config) {
   out.node.heap.limit = config.get(o.memory);
   out.node.extents.bytes = config.get(o.extents);
   out.node.extents.huge_pages = config.get(o.huge_pages);
+  out.node.functions.directory = config.get(o.functions);
+  out.node.functions.max_workers = static_cast<std::uint32_t>(config.get(o.function_workers));
+  out.node.functions.memory = config.get(o.function_memory);
+  out.node.functions.max_time = config.get(o.function_time);
   out.node.heap.superblock = config.get(o.superblock);
   out.node.heap.huge_pages = config.get(o.huge_pages);
   out.node.heap.correction = config.get(o.correction);
   out.node.heap.remap = config.get(o.remap);
   out.node.mapping = config.get(o.mapping);
+  out.node.spin = config.get(o.spin);
   out.node.pollers = static_cast<std::uint32_t>(config.get(o.pollers));
   out.node.max_connections = static_cast<std::uint32_t>(config.get(o.max_connections));
   out.node.validator = validator_of(config.get(o.validator));

@@ -184,18 +184,31 @@ Result<RunResult> run_in_child(const RunOptions& options) {
                                      options.timeout);
 }
 
-Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout) {
-  return value_from_child<double>(
-      [&](double& number) {
-        const Result<double> measured = measure();
+namespace {
+
+template <typename T>
+Result<T> measured_in_child(const std::function<Result<T>()>& measure, Duration timeout) {
+  return value_from_child<T>(
+      [&](T& value) {
+        const Result<T> measured = measure();
         if (!measured) {
           fmt::print(stderr, "heap bench: {}\n", measured.error().to_string());
           return 1;
         }
-        number = *measured;
+        value = *measured;
         return 0;
       },
       timeout);
+}
+
+}  // namespace
+
+Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout) {
+  return measured_in_child<double>(measure, timeout);
+}
+
+Result<Figure> figure_in_child(const std::function<Result<Figure>()>& measure, Duration timeout) {
+  return measured_in_child<Figure>(measure, timeout);
 }
 
 }  // namespace yonder::bench::heap

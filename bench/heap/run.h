@@ -62,4 +62,12 @@ Result<RunResult> run_in_child(const RunOptions& options);
 // A number that is measured in a process of its own: one that makes threads, say. Errors as above.
 Result<double> measure_in_child(const std::function<Result<double>()>& measure, Duration timeout);
 
+// The same with what came out, to be compared.
+struct Figure {
+  double operations_per_s = 0;
+  std::uint64_t checksum = 0;
+  std::uint64_t wrong_objects = 0;
+};
+Result<Figure> figure_in_child(const std::function<Result<Figure>()>& measure, Duration timeout);
+
 }  // namespace yonder::bench::heap

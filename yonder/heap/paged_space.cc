@@ -15,12 +15,14 @@
 #include "yonder/heap/internal/paging_drop.h"
 #include "yonder/heap/internal/paging_evictor.h"
 #include "yonder/heap/internal/paging_ingress.h"
+#include "yonder/heap/internal/paging_lender.h"
 #include "yonder/heap/internal/paging_router.h"
 #include "yonder/heap/internal/paging_staging.h"
 #include "yonder/heap/internal/paging_stream.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/steady_clock.h"
 #include "yonder/os/userfaultfd.h"
+#include "yonder/sync/mutex.h"
 
 namespace yonder::heap {
 namespace {
@@ -53,8 +55,8 @@ bool advise(const os::Mapping& mapping, int advice) {
   return ::syscall(SYS_madvise, mapping.data(), mapping.size(), advice) == 0;
 }
 
-Result<os::Mapping> reserve_space(std::size_t bytes) {
-  YONDER_TRY(mapping, os::Mapping::reserve({.bytes = bytes, .alignment = os::kHugePageBytes}));
+Result<os::Mapping> reserve_space(std::size_t bytes, void* at) {
+  YONDER_TRY(mapping, os::Mapping::reserve({.bytes = bytes, .alignment = os::kHugePageBytes, .at = at}));
   YONDER_TRY_VOID(mapping.protect(0, mapping.size(), os::Protection::kReadWrite));
   // A huge page could be neither dropped nor protected in part without being split.
   (void)advise(mapping, MADV_NOHUGEPAGE);
@@ -87,6 +89,7 @@ class PagedSpace::Parts final : public internal::PagingServer {
         internal::PagingEvictor::Options{.budget_pages = options.budget.count() / kPageBytes,
                                          .min_pages = kMinBudgetPages,
                                          .other_memory = options.other_memory});
+    lender = std::make_unique<internal::PagingLender>(*core, dropper);
     ingress = std::make_unique<internal::PagingIngress>(*core, *evictor, *staging);
     YONDER_TRY_VOID(internal::PagingRouter::add(mapping.bytes(), *this));
     routed = true;
@@ -147,6 +150,9 @@ class PagedSpace::Parts final : public internal::PagingServer {
   std::unique_ptr<internal::PagingStaging> staging;
   std::unique_ptr<internal::PagingEvictor> evictor;
   std::unique_ptr<internal::PagingIngress> ingress;
+  std::unique_ptr<internal::PagingLender> lender;
+  sync::Mutex lend_mutex;     // Who publishes a lend sees all others'.
+  sync::Condition lend_ends;  // Of lend_mutex.
   bool routed = false;
   std::atomic<bool> abandoned{false};
 };
@@ -162,7 +168,7 @@ Result<std::unique_ptr<PagedSpace>> PagedSpace::create(const PagedSpaceOptions& 
                 kMinBudgetPages);
   }
   YONDER_TRY(faults, os::Userfaultfd::open({.features = os::kUffdSigbus | os::kUffdWriteProtect}));
-  YONDER_TRY(mapping, reserve_space(bytes));
+  YONDER_TRY(mapping, reserve_space(bytes, options.at));
   auto parts = std::make_unique<Parts>(options, std::move(store), std::move(faults), std::move(mapping));
   YONDER_TRY_VOID(parts->open(options));
   return std::unique_ptr<PagedSpace>(new PagedSpace(std::move(parts)));
@@ -282,6 +288,92 @@ std::size_t PagedSpace::max_pin_bytes() const { return parts_->evictor->limit() 
 
 PagedSpace::Pin::~Pin() {
   if (space_ != nullptr) space_->parts_->core->pins().withdraw(place_);
+}
+
+// ---------------------------------------------------------------- lends
+
+namespace {
+
+using internal::LendKind;
+
+struct LendPages {
+  std::size_t first = 0;
+  std::size_t last = 0;  // One past.
+  LendKind kind = LendKind::kRead;
+};
+
+// What overlaps becomes one, for writing if a part of it is.
+std::vector<LendPages> merged(std::vector<LendPages> ranges) {
+  std::ranges::sort(ranges, {}, &LendPages::first);
+  std::vector<LendPages> out;
+  for (const LendPages& range : ranges) {
+    if (range.first == range.last) continue;
+    const bool overlaps = !out.empty() && range.first < out.back().last;
+    const bool follows = !out.empty() && range.first == out.back().last && range.kind == out.back().kind;
+    if (!overlaps && !follows) {
+      out.push_back(range);
+      continue;
+    }
+    out.back().last = std::max(out.back().last, range.last);
+    out.back().kind = std::max(out.back().kind, range.kind);
+  }
+  return out;
+}
+
+bool may_lend(const internal::PagingLends& lends, std::span<const LendPages> ranges) {
+  return std::ranges::all_of(ranges, [&](const LendPages& range) {
+    const LendKind taken = lends.kind_of(range.first, range.last);
+    return taken == LendKind::kNone || (taken == LendKind::kRead && range.kind == LendKind::kRead);
+  });
+}
+
+}  // namespace
+
+Result<PagedSpace::Lend> PagedSpace::lend(std::span<const LendRange> ranges, Deadline deadline) {
+  std::vector<LendPages> wanted;
+  for (const LendRange& range : ranges) {
+    if (range.bytes.empty()) continue;
+    if (!parts_->contains(range.bytes)) return fail(ErrorCode::kOutOfBounds, "lend what is of the space");
+    const Pages pages = parts_->pages_of(range.bytes);
+    wanted.push_back({.first = pages.first,
+                      .last = pages.last,
+                      .kind = range.access == Access::kWrite ? LendKind::kWrite : LendKind::kRead});
+  }
+  wanted = merged(std::move(wanted));
+  const internal::InsideSpace inside(parts_->core->forks());
+  internal::PagingLends& lends = parts_->core->lends();
+  Lend lend(*this);
+  lend.places_.reserve(wanted.size());
+  {
+    sync::LockGuard lock(parts_->lend_mutex);
+    while (!may_lend(lends, wanted)) {
+      if (deadline.passed(os::SteadyClock::read()))
+        return fail(ErrorCode::kDeadlineExceeded, "lend what another call has");
+      (void)parts_->lend_ends.wait(lock, deadline);
+    }
+    for (const LendPages& range : wanted) {
+      const auto place = lends.publish(range.first, range.last, range.kind);
+      if (!place) break;
+      lend.places_.push_back(*place);
+    }
+  }
+  if (lend.places_.size() != wanted.size())
+    return fail(ErrorCode::kResourceExhausted, "ranges lent at a time", internal::PagingLends::kLends);
+  for (const LendPages& range : wanted)
+    YONDER_TRY_VOID(parts_->lender->prepare(range.first, range.last, range.kind, deadline));
+  return lend;
+}
+
+PagedSpace::Lend::Lend(Lend&& other) noexcept
+    : space_(std::exchange(other.space_, nullptr)), places_(std::move(other.places_)) {}
+
+PagedSpace::Lend::~Lend() {
+  if (space_ == nullptr || places_.empty()) return;
+  {
+    sync::LockGuard lock(space_->parts_->lend_mutex);
+    for (const std::size_t place : places_) space_->parts_->core->lends().withdraw(place);
+  }
+  space_->parts_->lend_ends.notify_all();
 }
 
 // ---------------------------------------------------------------- fork

@@ -30,6 +30,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "yonder/base/id.h"
 #include "yonder/base/result.h"
@@ -40,8 +41,9 @@
 namespace yonder::heap {
 
 struct PagedSpaceOptions {
-  Bytes bytes{0};   // Whole pages; no more than the store has.
-  Bytes budget{0};  // Of local memory; at least kMinBudgetPages pages.
+  Bytes bytes{0};      // Whole pages; no more than the store has.
+  void* at = nullptr;  // Exactly there, or kAlreadyExists; else wherever there is room.
+  Bytes budget{0};     // Of local memory; at least kMinBudgetPages pages.
   // How long a fault waits for the far side, or for room, before the process dies of it.
   Duration patience = std::chrono::seconds(30);
   // How many pages a fault brings at most when it is part of a stream (1: no read-ahead).
@@ -74,7 +76,7 @@ class PagedSpace {
 
   // Errors: kInvalidArgument (sizes), kUnsupported (no userfaultfd with SIGBUS and
   // write-protection: Linux 5.11 has both), kPermissionDenied (userfaultfd is forbidden),
-  // kOutOfMemory, kAlreadyExists (SIGBUS is taken by another part of Yonder).
+  // kOutOfMemory, kAlreadyExists (SIGBUS is taken by another part of Yonder, or the address).
   static Result<std::unique_ptr<PagedSpace>> create(const PagedSpaceOptions& options,
                                                     std::unique_ptr<SlotStore> store);
   ~PagedSpace();
@@ -120,6 +122,33 @@ class PagedSpace {
   // Brings the range and keeps it. Errors: kResourceExhausted (more than half of what may
   // be resident, or too many pins), kOutOfBounds (not of the space), kDeadlineExceeded (patience).
   Result<Pin> pin(std::span<const std::byte> range, Access access);
+
+  // Ranges that somebody works on at the far side, in the store: the offload bit. While a lend
+  // lives, a page that was lent for reading there is not written here, and one that was lent
+  // for writing is not touched: who tries waits for the end of the lend. When lend() returns
+  // the store has what the pages contain; when the lend ends, the pages contain what the store
+  // has. A page is lent as a whole, with whatever else lies in it.
+  struct LendRange {
+    std::span<const std::byte> bytes;
+    Access access = Access::kRead;
+  };
+  class Lend {
+   public:
+    Lend(Lend&& other) noexcept;
+    Lend& operator=(Lend&&) = delete;
+    ~Lend();
+
+   private:
+    friend class PagedSpace;
+    explicit Lend(PagedSpace& space) : space_(&space) {}
+    PagedSpace* space_;
+    std::vector<std::size_t> places_;
+  };
+  // Waits until nobody else has lent the pages (reading may be shared) or pinned them. The
+  // pages must not be discarded before the lend ends; a space that lends must not fork.
+  // Errors: kOutOfBounds, kResourceExhausted (more ranges than there are places),
+  // kDeadlineExceeded, and those of the store. Requires a deadline that is set.
+  Result<Lend> lend(std::span<const LendRange> ranges, Deadline deadline);
 
   // How large a store must be for a space that may fork: a page has two places in it. In a
   // smaller one, pages that a child may read cannot be written out while it lives.

@@ -29,7 +29,7 @@ Result<std::unique_ptr<ExtentStore::Extent>> ExtentStore::make(std::uint64_t byt
   YONDER_TRY_VOID(memfd.seal(os::kSealShrink | os::kSealGrow));
   YONDER_TRY(memory, os::Mapping::of_file(memfd.fd(),
                                           {.bytes = memfd.size(), .protection = os::Protection::kReadWrite}));
-  Extent extent{.memfd = std::move(memfd), .memory = std::move(memory), .regions = {}};
+  Extent extent{.memfd = std::move(memfd), .memory = std::move(memory), .number = 0, .regions = {}};
   extent.regions.resize(fabrics_.size());
   return std::make_unique<Extent>(std::move(extent));
 }
@@ -66,6 +66,7 @@ Result<fabric::RegionToken> ExtentStore::create(TenantId tenant, std::string_vie
   YONDER_TRY(extent, make(bytes));
   YONDER_TRY(made, token(*extent, tenant, fabric));
   bytes_ += extent->memfd.size();
+  extent->number = ++made_;
   extents_.emplace(std::move(key), std::move(extent));
   return made;
 }
@@ -94,6 +95,28 @@ Result<void> ExtentStore::remove(TenantId tenant, std::string_view name) {
   // Revoking waits for accesses under way: not with the lock.
   for (std::optional<fabric::Region>& region : removed->regions) region.reset();
   return {};
+}
+
+Result<const ExtentStore::Extent*> ExtentStore::find(TenantId tenant, std::string_view name) const {
+  YONDER_TRY_VOID(check_name(name));
+  if (closed_) return fail(ErrorCode::kClosed, "extents of a node that ends");
+  const auto found = extents_.find(Name(tenant.value(), name));
+  if (found == extents_.end()) return fail(ErrorCode::kNotFound, "extent of this name");
+  return found->second.get();
+}
+
+Result<std::uint64_t> ExtentStore::number_of(TenantId tenant, std::string_view name) const {
+  sync::LockGuard lock(mutex_);
+  YONDER_TRY(extent, find(tenant, name));
+  return extent->number;
+}
+
+Result<ExtentFile> ExtentStore::file(TenantId tenant, std::string_view name, std::uint64_t number) const {
+  sync::LockGuard lock(mutex_);
+  YONDER_TRY(extent, find(tenant, name));
+  if (extent->number != number) return fail(ErrorCode::kNotFound, "extent that was removed");
+  YONDER_TRY(fd, extent->memfd.fd().duplicate());
+  return ExtentFile{.fd = std::move(fd), .bytes = extent->memfd.size()};
 }
 
 std::vector<ExtentInfo> ExtentStore::list() const {

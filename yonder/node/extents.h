@@ -38,6 +38,7 @@
 #include "yonder/base/units.h"
 #include "yonder/fabric/fabric.h"
 #include "yonder/fabric/region.h"
+#include "yonder/os/fd.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/memfd.h"
 #include "yonder/sync/mutex.h"
@@ -58,6 +59,12 @@ struct ExtentInfo {
   std::uint64_t bytes = 0;
 };
 
+// The memory of an extent, for a process of the node's own that is to work in it.
+struct ExtentFile {
+  os::Fd fd;
+  std::uint64_t bytes = 0;
+};
+
 class ExtentStore {
  public:
   // Tokens are for the clients of one of `fabrics`, by its number.
@@ -74,6 +81,12 @@ class ExtentStore {
   // Nobody reaches the memory when it returns. kNotFound, kInvalidArgument, kClosed.
   Result<void> remove(TenantId tenant, std::string_view name);
 
+  // A number that no other extent of this store has or had, whatever its name. kNotFound,
+  // kInvalidArgument, kClosed.
+  Result<std::uint64_t> number_of(TenantId tenant, std::string_view name) const;
+  // Of the extent with that number: kNotFound if the name is another one's by now.
+  Result<ExtentFile> file(TenantId tenant, std::string_view name, std::uint64_t number) const;
+
   std::vector<ExtentInfo> list() const;
   std::uint64_t bytes() const;
   // Removes all, for ever.
@@ -83,11 +96,13 @@ class ExtentStore {
   struct Extent {
     os::Memfd memfd;
     os::Mapping memory;
+    std::uint64_t number = 0;
     std::vector<std::optional<fabric::Region>> regions;  // Per fabric; made when asked for.
   };
   using Name = std::pair<std::uint32_t, std::string>;
 
   Result<std::unique_ptr<Extent>> make(std::uint64_t bytes) const;
+  Result<const Extent*> find(TenantId tenant, std::string_view name) const YONDER_REQUIRES(mutex_);
   Result<fabric::RegionToken> token(Extent& extent, TenantId tenant, std::size_t fabric) const;
 
   const std::vector<fabric::Fabric*> fabrics_;
@@ -95,6 +110,7 @@ class ExtentStore {
   mutable sync::Mutex mutex_;
   bool closed_ YONDER_GUARDED_BY(mutex_) = false;
   std::uint64_t bytes_ YONDER_GUARDED_BY(mutex_) = 0;
+  std::uint64_t made_ YONDER_GUARDED_BY(mutex_) = 0;
   std::map<Name, std::unique_ptr<Extent>, std::less<>> extents_ YONDER_GUARDED_BY(mutex_);
 };
 

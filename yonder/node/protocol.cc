@@ -3,6 +3,7 @@
 #include <array>
 
 #include "yonder/node/header_word.h"
+#include "yonder/node/offload_protocol.h"
 
 namespace yonder::node::protocol {
 namespace {
@@ -156,7 +157,8 @@ std::string_view method_name(rpc::MethodId method) {
                                      {kBatch, "batch"},
                                      {MakeExtent::kMethod, "make_extent"},
                                      {OpenExtent::kMethod, "open_extent"},
-                                     {DropExtent::kMethod, "drop_extent"}};
+                                     {DropExtent::kMethod, "drop_extent"},
+                                     {CallFunction::kMethod, "call_function"}};
   for (const Named& named : kNames) {
     if (named.method == method) return named.name;
   }

@@ -19,6 +19,7 @@
 //   MakeExtent  name, bytes                     token of the extent's region
 //   OpenExtent  name                            token of the extent's region
 //   DropExtent  name                            –
+//   CallFunction (offload_protocol.h)
 //
 // Objects that do not fit a message are written in three steps (Stage, Put …,
 // Commit) and read in three (StageRead, Get …, Drop): the node keeps the bytes in

@@ -65,6 +65,9 @@ Result<void> check(const NodeOptions& options) {
   if (options.pollers == 0 && options.ports.size() > 1) {
     return fail(ErrorCode::kInvalidArgument, "node: a driven server has one port");
   }
+  if (options.pollers == 0 && !options.functions.directory.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "node: a driven server runs no functions");
+  }
   if (options.compaction.interval <= Duration(0)) {
     return fail(ErrorCode::kInvalidArgument, "node: the interval of compaction");
   }
@@ -93,6 +96,7 @@ Server::~Server() {
   // What is still running then is the rpc server's to judge, when it goes.
   (void)stop(deadline);
   for (const auto& port : ports_) port->close();
+  host_.reset();
   if (extents_ != nullptr) extents_->close();
   shortage_.reset();
   lanes_.reset();
@@ -108,6 +112,11 @@ Result<void> Server::open_heap() {
   extents_ = std::make_unique<ExtentStore>(std::move(fabrics), options_.extents);
   for (std::size_t i = 0; i < options_.ports.size(); ++i) {
     ports_.push_back(std::make_unique<Port>(i, options_, *metrics_, *extents_));
+  }
+  if (!options_.functions.directory.empty()) {
+    YONDER_TRY(host, offload::Host::create(options_.functions));
+    host_ = std::move(host);
+    for (const auto& port : ports_) port->use_host(host_.get());
   }
   HeapOptions heap = options_.heap;
   heap.owners = static_cast<std::uint32_t>(lane_count());
@@ -291,6 +300,7 @@ NodeStats Server::stats() const {
   out.kept = is_kept_;
   out.waiting = shortage_->size();
   out.extent_bytes = extents_->bytes();
+  if (host_ != nullptr) out.functions = host_->stats();
   for (const auto& port : ports_) {
     const rpc::ServerStats served = port->server().stats();
     out.requests += served.requests;
@@ -344,6 +354,8 @@ Result<void> Server::stop(Deadline deadline) {
   sync::LockGuard lock(stop_mutex_);
   if (housekeeper_.joinable()) housekeeper_.join();
   if (shortage_ != nullptr) shortage_->close();
+  // A function may take longer than we wait; its client is told.
+  if (host_ != nullptr) host_->stop();
   Result<void> result;
   for (const auto& port : ports_) {
     if (!port->is_open()) continue;

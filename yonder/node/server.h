@@ -10,7 +10,8 @@
 // port on (superblocks as they come, and the block table), an rpc server per port
 // for everything that changes something (protocol.h), and the housekeeping:
 // compaction when a class is fragmented, expiry of what dead clients left behind.
-// Beside the heap it has extents, which clients read and write as they like (extents.h).
+// Beside the heap it has extents, which clients read and write as they like (extents.h), and
+// on which it runs functions for them, in other processes (offload/host.h).
 //
 // Whose memory is it: of objects, clients get the right to read, never to write. A client that
 // dies holds nothing: objects are locked by handlers only, for the time of one
@@ -49,6 +50,7 @@
 #include "yonder/node/extents.h"
 #include "yonder/node/heap.h"
 #include "yonder/node/nic_mapping.h"
+#include "yonder/offload/host.h"
 #include "yonder/sync/mutex.h"
 
 namespace yonder::telemetry {
@@ -92,7 +94,12 @@ struct NodeOptions {
   NicMapping mapping = NicMapping::kAuto;  // If heap.remap is kMmap.
   CompactionPolicy compaction;
   ExtentLimits extents;
-  std::uint32_t pollers = 1;             // threads per port; 0: driven
+  // Functions that clients may call on their extents (offload/host.h); without a directory: none.
+  offload::HostOptions functions;
+  std::uint32_t pollers = 1;  // threads per port; 0: driven
+  // How long a poller that has nothing to do looks for work before it sleeps. Less answers
+  // later and leaves more of the machine to others: functions, say.
+  Duration spin = std::chrono::microseconds(50);
   std::uint32_t max_data = 16 * 1024;    // bytes of objects in one message
   std::uint32_t max_connections = 1024;  // per port
   // Allocations that wait for memory at the limit, of all ports; beyond it kOverloaded.
@@ -114,7 +121,8 @@ struct NodeStats {
   std::uint64_t staged_bytes = 0;
   std::uint64_t extent_bytes = 0;
   std::uint64_t waiting = 0;  // Allocations, for memory.
-  bool kept = false;          // Somebody would have the memory if this process ended, as far as it knows.
+  offload::HostStats functions;
+  bool kept = false;  // Somebody would have the memory if this process ended, as far as it knows.
 };
 
 class Server {
@@ -122,7 +130,7 @@ class Server {
   // kInvalidArgument for options that make no sense (no port, a validator that is
   // not sound on a port, more than one port or thread for a driven server); kUnsupported
   // for remapping on a fabric whose readers could not follow (nic_mapping.h); errors of
-  // Heap::create, Fabric::register_memory and rpc::Server::create.
+  // Heap::create, offload::Host::create, Fabric::register_memory and rpc::Server::create.
   static Result<std::unique_ptr<Server>> create(const NodeOptions& options);
   ~Server();
   Server(const Server&) = delete;
@@ -175,6 +183,7 @@ class Server {
   std::unique_ptr<telemetry::Registry> own_registry_;
   std::unique_ptr<internal::NodeMetrics> metrics_;
   std::unique_ptr<ExtentStore> extents_;
+  std::unique_ptr<offload::Host> host_;  // Null: no functions.
   std::vector<std::unique_ptr<internal::Port>> ports_;
   std::unique_ptr<internal::AllNicViews> views_;
   std::unique_ptr<Heap> heap_;

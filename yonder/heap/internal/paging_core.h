@@ -34,6 +34,7 @@
 #include <span>
 
 #include "yonder/heap/internal/paging_forks.h"
+#include "yonder/heap/internal/paging_lends.h"
 #include "yonder/heap/internal/paging_pins.h"
 #include "yonder/heap/internal/paging_word.h"
 #include "yonder/heap/slot_store.h"
@@ -117,6 +118,8 @@ class PagingCore {
   const os::Userfaultfd& faults() const { return faults_; }
   SlotStore& store() const { return store_; }
   PagingPins& pins() { return pins_; }
+  PagingLends& lends() { return lends_; }
+  const PagingLends& lends() const { return lends_; }
   PagingForks& forks() { return forks_; }
   PagingCounters& counters() { return counters_; }
 
@@ -144,6 +147,7 @@ class PagingCore {
   const os::Mapping words_;
   const os::Mapping regions_;
   PagingPins pins_;
+  PagingLends lends_;
   PagingForks forks_;
   PagingCounters counters_;
   std::atomic<std::uint64_t> resident_{0};

@@ -13,31 +13,38 @@ namespace {
 // Waits for somebody else's claim to end: mostly microseconds, a deadline at the worst.
 class Patience {
  public:
-  explicit Patience(Deadline deadline) : deadline_(deadline) {}
   // False: the deadline has passed.
-  bool wait() {
+  bool wait(Deadline deadline) {
     if (++looks_ < kSpins) {
       sync::cpu_pause();
       return true;
     }
     std::this_thread::yield();
-    return !deadline_.passed(os::SteadyClock::read());
+    return !deadline.passed(os::SteadyClock::read());
   }
 
  private:
   static constexpr int kSpins = 256;
-  const Deadline deadline_;
   int looks_ = 0;
 };
 
+// Waking who waits for a lend costs as much as this pause, and lends are rare.
+constexpr Duration kLookAtLend = std::chrono::microseconds(20);
 constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(5);
 
 }  // namespace
 
 Result<std::size_t> PagingIngress::bring(const Wish& wish, Deadline deadline) {
-  Patience patience(deadline);
+  Patience patience;
   for (;;) {
     const PageWord word = core_.word(wish.page);
+    if (is_lent_away(wish, word.state())) {
+      // The lend's own time does not count against the patience with the store.
+      const Instant begin = os::SteadyClock::read();
+      std::this_thread::sleep_for(kLookAtLend);
+      deadline = Deadline::at(deadline.instant() + (os::SteadyClock::read() - begin));
+      continue;
+    }
     switch (word.state()) {
       case PagingState::kFresh:
       case PagingState::kFar: {
@@ -61,10 +68,24 @@ Result<std::size_t> PagingIngress::bring(const Wish& wish, Deadline deadline) {
         if (!wish.write && !wish.stay) return std::size_t{0};
         [[fallthrough]];  // The sweeper protects it just now: it can be rescued in a moment.
       case PagingState::kBusy:
-        if (!patience.wait()) return fail(ErrorCode::kDeadlineExceeded, "a page that another thread moves");
+        if (!patience.wait(deadline))
+          return fail(ErrorCode::kDeadlineExceeded, "a page that another thread moves");
         break;
     }
   }
+}
+
+bool PagingIngress::is_lent_away(const Wish& wish, PagingState state) const {
+  const bool is_missing = state == PagingState::kFresh || state == PagingState::kFar;
+  switch (core_.lends().kind_of(wish.page)) {
+    case LendKind::kNone:
+      return false;
+    case LendKind::kRead:
+      return wish.write || state == PagingState::kFresh;  // Fresh ones become far in a moment.
+    case LendKind::kWrite:
+      return wish.write || wish.stay || is_missing;
+  }
+  return false;
 }
 
 Result<std::size_t> PagingIngress::bring_missing(const Wish& wish, PageWord word, Deadline deadline) {
@@ -72,7 +93,14 @@ Result<std::size_t> PagingIngress::bring_missing(const Wish& wish, PageWord word
   YONDER_TRY_VOID(evictor_.reserve_one(deadline));
   std::size_t wanted = std::clamp<std::size_t>(wish.ahead, 1, staging_.pages());
   if (wanted > 1) wanted = 1 + evictor_.reserve_up_to(wanted - 1);
-  const Run run = claim_run(wish.page, word, wanted);
+  Run run = claim_run(wish.page, word, wanted);
+  // Lent since bring() looked: nobody may write it now.
+  if (run.lent && wish.write) {
+    for (; run.count != 0; --run.count) {
+      const std::size_t page = run.first + run.count - 1;
+      core_.settle(page, core_.word(page).with_state(run.from));
+    }
+  }
   core_.release(wanted - run.count);
   if (run.count == 0) return std::size_t{0};
   YONDER_TRY_VOID(fill(run, wish.write));
@@ -86,6 +114,15 @@ PagingIngress::Run PagingIngress::claim_run(std::size_t first, PageWord word, st
   for (std::size_t page = first; page < end; ++page) {
     const PageWord now = page == first ? word : core_.word(page);
     if (now.state() != from || now.side() != word.side() || !core_.claim(page, now)) break;
+    // After the claim (paging_lends.h).
+    const LendKind lent = core_.lends().kind_of(page);
+    const bool is_away = lent == LendKind::kWrite || (lent == LendKind::kRead && from == PagingState::kFresh);
+    const bool is_lent = lent == LendKind::kRead;
+    if (is_away || (run.count != 0 && is_lent != run.lent)) {
+      core_.settle(page, now);
+      break;
+    }
+    run.lent = is_lent;
     ++run.count;
   }
   return run;
@@ -119,12 +156,13 @@ Result<void> PagingIngress::fill_far(Run& run, bool write) {
 
 // What the page is once it is in. Fresh pages are mostly made to be written; a page that
 // was missed soon after it left gets a life.
-PageWord PagingIngress::arrived(PageWord busy, PagingState from, bool write) const {
+PageWord PagingIngress::arrived(PageWord busy, const Run& run, bool write) const {
   PageWord word = busy.with_state(PagingState::kResident);
   // The first filling says nothing of what follows: it does not count as a habit.
-  if (from == PagingState::kFresh) return word.with_dirty(true).with_predicted(true).with_lives(0);
+  if (run.from == PagingState::kFresh) return word.with_dirty(true).with_predicted(true).with_lives(0);
   const bool soon = static_cast<std::uint8_t>(core_.round() - busy.stamp()) <= 1;
   word = word.with_lives(soon ? 1 : 0);
+  if (run.lent) return word.with_dirty(false).with_predicted(false);
   if (write) return word.with_dirty(true).with_predicted(false);
   return word.with_dirty(busy.habit() != 0).with_predicted(busy.habit() != 0);
 }
@@ -132,7 +170,7 @@ PageWord PagingIngress::arrived(PageWord busy, PagingState from, bool write) con
 Result<void> PagingIngress::install(Run& run, const std::byte* source, bool write) {
   const std::size_t touched = run.first;
   const auto word_for = [&](std::size_t page) {
-    return arrived(core_.word(page), run.from, write && page == touched);
+    return arrived(core_.word(page), run, write && page == touched);
   };
   while (run.count != 0) {
     // As many at once as are protected alike.
@@ -158,10 +196,17 @@ void PagingIngress::give_back(const Run& run) {
 }
 
 bool PagingIngress::allow_write(std::size_t page, PageWord word) {
+  const bool is_leaving = word.state() == PagingState::kLeaving;
+  // Before the claim if it is leaving, after it if not: see paging_lends.h.
+  if (is_leaving && core_.lends().kind_of(page) != LendKind::kNone) return false;
   if (!core_.claim(page, word)) return false;
+  if (!is_leaving && core_.lends().kind_of(page) != LendKind::kNone) {
+    core_.settle(page, word);
+    return false;
+  }
   const Result<void> allowed = core_.faults().write_protect(core_.bytes(page, 1), false);
   YONDER_CHECK(allowed, "a page of a registered range can be made writable");
-  if (word.state() == PagingState::kLeaving) count(core_.counters().rescued_pages);
+  if (is_leaving) count(core_.counters().rescued_pages);
   core_.settle(page, word.with_state(PagingState::kResident).with_dirty(true).with_predicted(false));
   return true;
 }

@@ -7,6 +7,9 @@
 // its last stays is put in writable and counts as dirty (its habit), which saves that
 // fault and may cost a needless write; every eighth time it has to prove itself.
 //
+// What is lent to the far side (paging_lends.h) is waited for: for as long as that takes,
+// which the call it is lent for bounds.
+//
 // Concurrency: any thread; usable in a signal handler. Lifetime: the others outlive it.
 
 #include <cstddef>
@@ -43,6 +46,7 @@ class PagingIngress {
     std::size_t first = 0;
     std::size_t count = 0;
     PagingState from = PagingState::kFresh;  // What all of them were.
+    bool lent = false;                       // For reading: they stay clean.
   };
 
   // One attempt; 0: look at the page again.
@@ -56,7 +60,9 @@ class PagingIngress {
   Result<void> install(Run& run, const std::byte* source, bool write);
   void give_back(const Run& run);
   bool allow_write(std::size_t page, PageWord word);
-  PageWord arrived(PageWord busy, PagingState from, bool write) const;
+  // Whether a lend keeps the wish from being fulfilled as long as it lasts.
+  bool is_lent_away(const Wish& wish, PagingState state) const;
+  PageWord arrived(PageWord busy, const Run& run, bool write) const;
 
   PagingCore& core_;
   PagingEvictor& evictor_;

@@ -1,8 +1,8 @@
 #pragma once
 // PageWord: what a paged space knows of one page, in one atomic word.
 //
-//   bits   0–2     3        4          5–7      8        9–16     17     18     19
-//         state   dirty    predicted  habit    lives    stamp    side   held   other held
+//   bits   0–2     3        4          5–7      8        9–16     17     18     19           20
+//         state   dirty    predicted  habit    lives    stamp    side   held   other held   slot used
 //
 //   state      in the address space   in the store          who may change it
 //   ---------  ---------------------  --------------------  -----------------------------
@@ -60,6 +60,10 @@ class PageWord {
   constexpr bool held() const { return field(kHeld, 1) != 0; }
   constexpr bool other_held() const { return field(kOtherHeld, 1) != 0; }
 
+  // Something was written to its slot, so that a fresh page and its slot may differ. (For
+  // lends: paging_lender.h.)
+  constexpr bool slot_used() const { return field(kSlotUsed, 1) != 0; }
+
   constexpr PageWord with_state(PagingState state) const {
     return with(kState, 3, static_cast<std::uint32_t>(state));
   }
@@ -74,12 +78,13 @@ class PageWord {
   constexpr PageWord with_stamp(std::uint8_t stamp) const { return with(kStamp, 8, stamp); }
   constexpr PageWord with_held(bool held) const { return with(kHeld, 1, held ? 1 : 0); }
   constexpr PageWord with_other_held(bool held) const { return with(kOtherHeld, 1, held ? 1 : 0); }
+  constexpr PageWord with_slot_used(bool used) const { return with(kSlotUsed, 1, used ? 1 : 0); }
   // The content goes to the other slot, and the one it was in stays as it is.
   constexpr PageWord on_other_side() const {
     return with(kSide, 1, 1 - side()).with_held(false).with_other_held(held());
   }
-  // As if it had never been touched, except for what children hold.
-  constexpr PageWord forgotten() const { return PageWord(bits_ & kForkMask); }
+  // As if it had never been touched, except for what children hold and the slot has.
+  constexpr PageWord forgotten() const { return PageWord(bits_ & kLastingMask); }
 
   // What a page is when it has left in round `round`. A page that was seen to be written
   // will be taken for dirty the next times; one that was only taken for dirty, less often.
@@ -87,6 +92,7 @@ class PageWord {
     std::uint32_t next_habit = 0;
     if (dirty()) next_habit = predicted() ? habit() - std::min(habit(), 1U) : kMaxHabit;
     return with_state(PagingState::kFar)
+        .with_slot_used(slot_used() || dirty())
         .with_dirty(false)
         .with_predicted(false)
         .with_habit(next_habit)
@@ -105,7 +111,8 @@ class PageWord {
   static constexpr unsigned kSide = 17;
   static constexpr unsigned kHeld = 18;
   static constexpr unsigned kOtherHeld = 19;
-  static constexpr std::uint32_t kForkMask = 7U << kSide;
+  static constexpr unsigned kSlotUsed = 20;
+  static constexpr std::uint32_t kLastingMask = 15U << kSide;
 
   constexpr std::uint32_t field(unsigned at, unsigned width) const {
     return (bits_ >> at) & ((1U << width) - 1);

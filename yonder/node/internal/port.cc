@@ -76,6 +76,9 @@ Result<rpc::ServerOptions> Port::server_options() const {
   server.pollers = options_.pollers;
   // Makes extents: a NIC pins their memory, which takes long.
   server.workers = options_.pollers == 0 ? 0 : 1;
+  server.spin = options_.spin;
+  // The looks before it are a part of the same patience.
+  if (options_.spin < rpc::ServerOptions().spin) server.spin_polls = 1;
   server.max_request = options_.max_data + head;
   // Rounded up: a client says its limit in powers of two.
   server.max_response = std::bit_ceil(std::max<std::uint32_t>(

@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "yonder/base/result.h"
@@ -29,6 +30,10 @@
 #include "yonder/node/server.h"
 #include "yonder/rpc/server.h"
 #include "yonder/sync/mutex.h"
+
+namespace yonder::offload {
+class Host;
+}
 
 namespace yonder::node::internal {
 
@@ -46,6 +51,8 @@ class Port {
   void drop_last_superblock();
   // Registers the block table and the views, listens, and serves.
   Result<void> open(Heap& heap, Lanes& lanes, Shortage& shortage);
+  // Who runs functions for clients; null: nobody does. Before open(); outlives the port.
+  void use_host(offload::Host* host) { host_ = host; }
   // Ends serving and revokes the regions. Idempotent.
   void close();
 
@@ -61,6 +68,8 @@ class Port {
   void add_object_handlers();
   void add_stage_handlers();
   void add_extent_handlers();
+  void add_offload_handlers();
+  Result<void> remove_extent(TenantId tenant, std::string_view name);
 
   protocol::NodeDescription describe(std::uint64_t first_superblock) const;
 
@@ -93,6 +102,7 @@ class Port {
   const NodeMetrics& metrics_;
   const std::size_t number_;
   ExtentStore& extents_;
+  offload::Host* host_ = nullptr;
   Heap* heap_ = nullptr;
   Lanes* lanes_ = nullptr;
   Shortage* shortage_ = nullptr;

@@ -136,6 +136,7 @@ void Port::add_handlers() {
   add_object_handlers();
   add_stage_handlers();
   add_extent_handlers();
+  add_offload_handlers();
 }
 
 void Port::add_object_handlers() {
@@ -250,7 +251,7 @@ void Port::add_extent_handlers() {
       kSlow);
   server_->handle<protocol::DropExtent>(
       [this](const Context& context, const ExtentRequest& request) -> Result<rpc::Empty> {
-        YONDER_TRY_VOID(extents_.remove(context.tenant, request.name));
+        YONDER_TRY_VOID(remove_extent(context.tenant, request.name));
         return rpc::Empty{};
       },
       kSlow);

@@ -1,0 +1,138 @@
+#pragma once
+// What the web service is made of, for those that run parts of it elsewhere: a table in the heap,
+// the content of elements, the compressor and the cipher of replies.
+//
+// Concurrency: a Table is built by one thread and read by any; a Replier is one thread's.
+// Lifetime: values.
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "bench/heap/compress.h"
+#include "yonder/base/check.h"
+#include "yonder/base/prng.h"
+#include "yonder/heap/relocatable.h"
+
+namespace yonder::bench::heap {
+
+inline constexpr unsigned kLookups = 32;
+inline constexpr double kTheta = 0.8;
+inline constexpr std::size_t kElementBytes = 8192;
+inline constexpr std::uint64_t kEntriesPerChain = 4;
+
+inline std::uint64_t mixed(std::uint64_t number) { return splitmix64(number); }
+
+// Of a service of so many bytes: keys of the table, and elements.
+inline std::uint64_t service_keys(std::uint64_t bytes) { return bytes * 10 / 26 / 32; }
+inline std::uint64_t service_elements(std::uint64_t bytes) { return bytes * 16 / 26 / kElementBytes; }
+// A request touches 9 KiB: so each byte three times.
+inline std::uint64_t service_requests(std::uint64_t bytes, double effort) {
+  return static_cast<std::uint64_t>(effort * static_cast<double>(bytes / 3072));
+}
+
+template <typename Memory>
+struct TableEntry {
+  std::uint64_t key = 0;
+  std::uint64_t value = 0;
+  typename Memory::template Ptr<TableEntry> next;
+};
+
+}  // namespace yonder::bench::heap
+
+template <typename Memory>
+struct yonder::heap::is_relocatable<yonder::bench::heap::TableEntry<Memory>> : std::true_type {};
+
+namespace yonder::bench::heap {
+
+// Keys 0 … keys - 1; the value of a key is mixed(key).
+template <typename Memory>
+class Table {
+ public:
+  explicit Table(std::uint64_t keys) : chains_(keys / kEntriesPerChain + 1) {}
+
+  // In any order, by one thread.
+  void add(std::uint64_t key) {
+    Ptr& chain = chains_[mixed(key) % chains_.size()];
+    Ptr added = Memory::template make<TableEntry<Memory>>();
+    const auto entry = added.write();
+    entry->key = key;
+    entry->value = mixed(key);
+    entry->next = std::move(chain);
+    chain = std::move(added);
+  }
+  // 0: not there.
+  std::uint64_t find(std::uint64_t key) const {
+    const Ptr& chain = chains_[mixed(key) % chains_.size()];
+    if (!chain) return 0;
+    for (auto entry = chain.read();; entry = entry->next.read()) {
+      if (entry->key == key) return entry->value;
+      if (!entry->next) return 0;
+    }
+  }
+
+ private:
+  using Ptr = typename Memory::template Ptr<TableEntry<Memory>>;
+  std::vector<Ptr> chains_;
+};
+
+// A part of an element: a quarter as much when compressed.
+inline void fill_part(std::span<std::byte> bytes, Prng& random) {
+  const std::uint64_t phrase = random();
+  for (std::size_t at = 0; at < bytes.size(); at += 16) {
+    const std::array words = {phrase, random() & 0xffffff};
+    std::memcpy(bytes.data() + at, words.data(), 16);
+  }
+}
+
+class Cipher {
+ public:
+  std::span<const std::byte> encrypt(std::span<const std::byte> in) {
+    out_.resize(in.size() + EVP_MAX_BLOCK_LENGTH);
+    auto* const out = reinterpret_cast<unsigned char*>(out_.data());
+    int bytes = 0;
+    const int size = static_cast<int>(in.size());
+    YONDER_CHECK(
+        EVP_EncryptInit_ex(context_.get(), EVP_aes_128_ctr(), nullptr, kKey.data(), kKey.data()) == 1 &&
+            EVP_EncryptUpdate(context_.get(), out, &bytes, reinterpret_cast<const unsigned char*>(in.data()),
+                              size) == 1,
+        "a stream cipher takes any bytes");
+    return std::span(out_).first(static_cast<std::size_t>(bytes));
+  }
+
+ private:
+  struct Free {
+    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+  };
+  static constexpr std::array<unsigned char, 16> kKey = {7};
+  std::unique_ptr<EVP_CIPHER_CTX, Free> context_{EVP_CIPHER_CTX_new()};
+  std::vector<std::byte> out_;
+};
+
+// What a client gets of an element.
+class Replier {
+ public:
+  std::span<const std::byte> reply(std::span<const std::byte> element) {
+    return cipher_.encrypt(compressor_.compress(element));
+  }
+
+ private:
+  Compressor compressor_;
+  Cipher cipher_;
+};
+
+inline std::uint64_t checksum_of(std::span<const std::byte> reply) {
+  std::uint64_t word;
+  std::memcpy(&word, reply.data(), sizeof(word));
+  return reply.size() * word;
+}
+
+}  // namespace yonder::bench::heap
