@@ -20,13 +20,9 @@
 namespace yonder::segment::internal {
 
 class PeerLine {
-  // Longer than it takes to wake the other side: who sleeps meanwhile may be woken on its core,
-  // behind it.
-  static constexpr Duration kSpin = std::chrono::microseconds(200);
-
  public:
   static Result<std::unique_ptr<PeerLine>> connect(fabric::Fabric& fabric, const std::string& address) {
-    YONDER_TRY(queue, fabric.create_completion_queue({.capacity = 1024, .spin = kSpin}));
+    YONDER_TRY(queue, fabric.create_completion_queue({.capacity = 1024}));
     YONDER_TRY(client, rpc::Client::connect(fabric, address, *queue, {}));
     return std::unique_ptr<PeerLine>(new PeerLine(std::move(queue), std::move(client)));
   }
