@@ -82,7 +82,8 @@ Arrival::Arrival(fabric::Fabric& fabric, const Memory& memory, const ArrivalOpti
       uffd_(std::move(uffd)),
       states_(std::make_unique<std::atomic<std::uint8_t>[]>(pages_)),
       missing_(pages_),
-      window_(options.min_pages) {}
+      window_(options.min_pages),
+      heat_(pages_) {}
 
 Arrival::~Arrival() = default;
 
@@ -90,10 +91,11 @@ Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
   auto route = std::make_unique<Route>(std::max(1u, options_.demand_lanes));
   route->region = source.region;
   for (DemandLane& lane : route->lanes) {
-    YONDER_TRY(connected, connect_lane(fabric, source, 16));
+    YONDER_TRY(connected, connect_lane(fabric, source, {.depth = 16}));
     lane.lane = std::move(connected);
   }
-  YONDER_TRY(connected, connect_lane(fabric, source, 64));
+  // The prefetcher sleeps at once: nobody waits for it, and the core may be somebody's who does.
+  YONDER_TRY(connected, connect_lane(fabric, source, {.depth = 64, .spin = Duration::zero()}));
   route->prefetch_lane = std::move(connected);
   routes_.push_back(std::move(route));
   return {};
@@ -102,8 +104,8 @@ Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
 // The first read of a lane maps the source's memory and allocates what the endpoint needs:
 // not in the first touch, which is a signal handler.
 Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const Source& source,
-                                                    std::uint32_t depth) {
-  YONDER_TRY(lane, Lane::connect(fabric, source.address, depth));
+                                                    const LaneOptions& options) {
+  YONDER_TRY(lane, Lane::connect(fabric, source.address, options));
   std::array<std::byte, 64> ignored;
   YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), source.region.at(0), source_deadline()));
   return lane;
@@ -256,8 +258,15 @@ std::size_t Arrival::pages_for(std::size_t page) {
   const bool sequential = page == last_end_.load(std::memory_order_relaxed);
   window = sequential ? std::min(window * 2, options_.max_pages) : std::max(window / 2, options_.min_pages);
   window_.store(window, std::memory_order_relaxed);
+  if (heat_.note(page)) window = options_.max_pages;
   last_end_.store(page + window, std::memory_order_relaxed);
   return window;
+}
+
+bool Arrival::was_touched_lately() const {
+  constexpr Duration kLately = std::chrono::microseconds(500);
+  const Instant last = Instant::from_ns(last_touch_ns_.load(std::memory_order_relaxed));
+  return is_awaited() || clock_.now() - last < kLately;
 }
 
 FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
@@ -269,7 +278,11 @@ FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
   if (states_[page].load(std::memory_order_acquire) == kArrived) return admit_arrived(page);
   if (!options_.pull_on_touch) return FaultAnswer::kNotPulled;
   if (is_source_lost()) return FaultAnswer::kLost;
+  // relaxed: the prefetcher may see it a little late.
+  touchers_.fetch_add(1, std::memory_order_relaxed);
   const Result<void> brought = bring(page, pages_for(page), source_deadline());
+  touchers_.fetch_sub(1, std::memory_order_relaxed);
+  last_touch_ns_.store(clock_.now().ns(), std::memory_order_relaxed);
   if (brought || is_complete()) return FaultAnswer::kServed;
   lost_.store(true, std::memory_order_release);
   return FaultAnswer::kLost;
