@@ -91,11 +91,10 @@ Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
   auto route = std::make_unique<Route>(std::max(1u, options_.demand_lanes));
   route->region = source.region;
   for (DemandLane& lane : route->lanes) {
-    YONDER_TRY(connected, connect_lane(fabric, source, {.depth = 16}));
+    YONDER_TRY(connected, connect_lane(fabric, source, 16));
     lane.lane = std::move(connected);
   }
-  // The prefetcher sleeps at once: nobody waits for it, and the core may be somebody's who does.
-  YONDER_TRY(connected, connect_lane(fabric, source, {.depth = 64, .spin = Duration::zero()}));
+  YONDER_TRY(connected, connect_lane(fabric, source, 64));
   route->prefetch_lane = std::move(connected);
   routes_.push_back(std::move(route));
   return {};
@@ -104,8 +103,8 @@ Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
 // The first read of a lane maps the source's memory and allocates what the endpoint needs:
 // not in the first touch, which is a signal handler.
 Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const Source& source,
-                                                    const LaneOptions& options) {
-  YONDER_TRY(lane, Lane::connect(fabric, source.address, options));
+                                                    std::uint32_t depth) {
+  YONDER_TRY(lane, Lane::connect(fabric, source.address, depth));
   std::array<std::byte, 64> ignored;
   YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), source.region.at(0), source_deadline()));
   return lane;
@@ -263,12 +262,6 @@ std::size_t Arrival::pages_for(std::size_t page) {
   return window;
 }
 
-bool Arrival::was_touched_lately() const {
-  constexpr Duration kLately = std::chrono::microseconds(500);
-  const Instant last = Instant::from_ns(last_touch_ns_.load(std::memory_order_relaxed));
-  return is_awaited() || clock_.now() - last < kLately;
-}
-
 FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
   const std::size_t offset = address - reinterpret_cast<std::uintptr_t>(memory_.seen.data());
   if (offset >= memory_.seen.size()) return FaultAnswer::kNotOurs;
@@ -278,11 +271,7 @@ FaultAnswer Arrival::serve_fault(std::uintptr_t address) noexcept {
   if (states_[page].load(std::memory_order_acquire) == kArrived) return admit_arrived(page);
   if (!options_.pull_on_touch) return FaultAnswer::kNotPulled;
   if (is_source_lost()) return FaultAnswer::kLost;
-  // relaxed: the prefetcher may see it a little late.
-  touchers_.fetch_add(1, std::memory_order_relaxed);
   const Result<void> brought = bring(page, pages_for(page), source_deadline());
-  touchers_.fetch_sub(1, std::memory_order_relaxed);
-  last_touch_ns_.store(clock_.now().ns(), std::memory_order_relaxed);
   if (brought || is_complete()) return FaultAnswer::kServed;
   lost_.store(true, std::memory_order_release);
   return FaultAnswer::kLost;

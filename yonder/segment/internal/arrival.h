@@ -75,11 +75,6 @@ struct PrefetchOptions {
   std::uint64_t bytes_per_second = 0;  // 0: as fast as it goes
   std::uint32_t chunk_pages = 64;
   std::uint32_t depth = 4;  // chunks under way
-  // While somebody touches pages that are not there: one chunk of so many, and only after
-  // whoever waits has got its page, at most this much later. Else a touch would queue behind
-  // a megabyte at the source, and behind the prefetcher for a core.
-  std::uint32_t polite_pages = 16;
-  Duration polite_wait = std::chrono::microseconds(200);
 };
 
 class Arrival final : public FaultServer {
@@ -148,7 +143,7 @@ class Arrival final : public FaultServer {
           os::Userfaultfd faults);
   Result<void> add_route(fabric::Fabric& fabric, const Source& source);
   Result<std::unique_ptr<Lane>> connect_lane(fabric::Fabric& fabric, const Source& source,
-                                             const LaneOptions& options);
+                                             std::uint32_t depth);
   // acquire: pairs with turn_away_from(); not needed for the routes, which are constant.
   std::size_t route() const { return route_.load(std::memory_order_acquire); }
   // This route's source does not answer: the next one's turn. False if there is none.
@@ -174,9 +169,6 @@ class Arrival final : public FaultServer {
   Deadline source_deadline() const { return Deadline::after(clock_, options_.source_timeout); }
   Result<void> bring_zero(std::size_t page);
   std::size_t pages_for(std::size_t page);
-  // Somebody waits for a page now; somebody did a moment ago.
-  bool is_awaited() const { return touchers_.load(std::memory_order_relaxed) > 0; }
-  bool was_touched_lately() const;
 
   const Memory memory_;
   const ArrivalOptions options_;
@@ -195,8 +187,6 @@ class Arrival final : public FaultServer {
   std::atomic<std::size_t> last_end_{0};
   std::atomic<std::uint32_t> window_;
   Heat heat_;
-  std::atomic<std::uint32_t> touchers_{0};
-  std::atomic<std::int64_t> last_touch_ns_{0};
 };
 
 }  // namespace yonder::segment::internal

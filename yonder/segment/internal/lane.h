@@ -17,17 +17,11 @@
 
 namespace yonder::segment::internal {
 
-struct LaneOptions {
-  std::uint32_t depth = 16;
-  Duration spin = std::chrono::microseconds(50);  // Before its user sleeps.
-};
-
 class Lane {
  public:
   static Result<std::unique_ptr<Lane>> connect(fabric::Fabric& fabric, const std::string& address,
-                                               const LaneOptions& options) {
-    const std::uint32_t depth = options.depth;
-    YONDER_TRY(queue, fabric.create_completion_queue({.capacity = 4 * depth + 64, .spin = options.spin}));
+                                               std::uint32_t depth) {
+    YONDER_TRY(queue, fabric.create_completion_queue({.capacity = 4 * depth + 64}));
     YONDER_TRY(endpoint, fabric.connect(
                              {.address = address, .endpoint = {.depth = depth, .receive_depth = 1}}, *queue));
     return std::unique_ptr<Lane>(new Lane(std::move(queue), std::move(endpoint)));

@@ -63,10 +63,7 @@ class Arrival::Prefetcher {
   Result<void> start_jobs(const std::stop_token& stop) {
     for (std::size_t i = 0; i < jobs_.size() && !stop.stop_requested(); ++i) {
       if (jobs_[i].count > 0) continue;
-      const bool polite = arrival_.was_touched_lately();
-      if (polite && under_way_ > 0) return {};
-      if (polite) let_touchers_go_first();
-      const Run run = next_run(polite ? options_.polite_pages : options_.chunk_pages);
+      const Run run = next_run();
       if (run.count == 0) return {};
       YONDER_TRY(posted, post(i, run));
       if (!posted) return {};
@@ -74,16 +71,9 @@ class Arrival::Prefetcher {
     return {};
   }
 
-  // Bounded: who touches all the time does not keep the rest away for ever.
-  void let_touchers_go_first() {
-    const Instant latest = arrival_.clock_.now() + options_.polite_wait;
-    while (arrival_.is_awaited() && arrival_.clock_.now() < latest)
-      std::this_thread::sleep_for(std::chrono::microseconds(10));
-  }
-
-  Run next_run(std::uint32_t pages) {
+  Run next_run() {
     for (; cursor_ < arrival_.pages_; ++cursor_) {
-      const Run run = arrival_.claim(cursor_, pages);
+      const Run run = arrival_.claim(cursor_, options_.chunk_pages);
       if (run.count == 0) continue;
       cursor_ += run.count;
       return run;
