@@ -19,28 +19,17 @@ std::optional<unsigned> number_up_to(std::string_view text, unsigned most) {
 }
 
 // Tuning of slabs, of the hash table and of the log, which are not here or tune themselves.
-constexpr std::array<std::string_view, 22> kWithoutEffect = {"maxconns_fast",
-                                                             "hashpower",
-                                                             "hash_algorithm",
-                                                             "tail_repair_time",
-                                                             "lru_crawler_sleep",
-                                                             "lru_crawler_tocrawl",
-                                                             "read_buf_mem_limit",
-                                                             "lru_maintainer",
-                                                             "hot_max_factor",
-                                                             "warm_max_factor",
-                                                             "slab_chunk_max",
-                                                             "watcher_logbuf_size",
-                                                             "worker_logbuf_size",
-                                                             "track_sizes",
-                                                             "modern",
-                                                             "slab_reassign",
-                                                             "slab_automove",
-                                                             "lru_segmented",
-                                                             "slab_automove_freeratio",
-                                                             "ssl_wbuf_size",
-                                                             "resp_obj_mem_limit",
-                                                             "temporary_ttl"};
+constexpr std::array<std::string_view, 29> kWithoutEffect = {
+    "maxconns_fast",           "hashpower",         "hash_algorithm",
+    "tail_repair_time",        "lru_crawler_sleep", "lru_crawler_tocrawl",
+    "read_buf_mem_limit",      "lru_maintainer",    "hot_max_factor",
+    "warm_max_factor",         "slab_chunk_max",    "watcher_logbuf_size",
+    "worker_logbuf_size",      "track_sizes",       "modern",
+    "slab_reassign",           "slab_automove",     "lru_segmented",
+    "slab_automove_freeratio", "ssl_wbuf_size",     "resp_obj_mem_limit",
+    "temporary_ttl",           "no_modern",         "no_lru_maintainer",
+    "slab_automove_window",    "no_slab_reassign",  "relaxed_privileges",
+    "drop_privileges",         "no_drop_privileges"};
 
 std::string apply_tls(std::string_view name, const std::string& value, CacheSettings& settings, bool& known) {
   known = true;

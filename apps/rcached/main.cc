@@ -22,6 +22,8 @@
 #include "apps/rcached/settings.h"
 #include "yonder/base/log.h"
 #include "yonder/cache/cluster.h"
+#include "yonder/cache/cluster_key.h"
+#include "yonder/cache/peer_tls.h"
 #include "yonder/cache/server.h"
 #include "yonder/os/steady_clock.h"
 
@@ -120,7 +122,28 @@ int run(yonder::cache::Service& service, yonder::cache::Server& server, const Ca
   return 0;
 }
 
-int serve(const CacheSettings& settings, const BlockedSignals& signals) {
+// What a cluster's key is needed for; nothing without one.
+struct ClusterSecret {
+  std::shared_ptr<const yonder::cache::ClusterKey> key;
+  std::unique_ptr<yonder::cache::PeerTls> tls;
+};
+
+Result<ClusterSecret> read_secret(const CacheSettings& settings) {
+  ClusterSecret secret;
+  if (settings.cluster_key.empty()) return secret;
+  YONDER_TRY(key, yonder::cache::ClusterKey::read(settings.cluster_key));
+  YONDER_TRY(tls, yonder::cache::PeerTls::create(key));
+  secret.key = std::move(key);
+  secret.tls = std::move(tls);
+  return secret;
+}
+
+int serve(const CacheSettings& given, const BlockedSignals& signals) {
+  const Result<ClusterSecret> secret = read_secret(given);
+  if (!secret) return fail(secret.error());
+  CacheSettings settings = given;
+  settings.cluster.key = settings.tls.cluster_key = secret->key;
+  settings.server.peers.tls = secret->tls.get();
   auto store = yonder::cache::Store::create(settings.store);
   if (!store) return fail(store.error());
   yonder::cache::Service service(**store, settings.service);

@@ -54,11 +54,23 @@ and of its own:
       --advertise=HOST:PORT where other servers reach this one (the first of -l)
       --keep-until-complete a third server keeps a copy of a partition until it has arrived: a
                             server that dies then takes nothing with it
+      --cluster-key=FILE    servers prove to each other that they know this key (16 to 64 bytes in
+                            hexadecimal), and all that they say is encrypted; needed with -Y and -Z
       --balance             move partitions by themselves when servers are unequally busy (with --cluster)
       --agent=ADDRESS       where partitions are handed over (tcp://127.0.0.1:0; shm: on one host)
 )";
 
-enum LongOnly : int { kPartitions = 1000, kAdmin, kCluster, kJoin, kAdvertise, kAgent, kBalance, kKeep };
+enum LongOnly : int {
+  kPartitions = 1000,
+  kAdmin,
+  kCluster,
+  kJoin,
+  kAdvertise,
+  kAgent,
+  kBalance,
+  kKeep,
+  kKey
+};
 
 constexpr std::array kLongOptions = {
     option{"port", required_argument, nullptr, 'p'},
@@ -102,6 +114,7 @@ constexpr std::array kLongOptions = {
     option{"join", required_argument, nullptr, kJoin},
     option{"advertise", required_argument, nullptr, kAdvertise},
     option{"agent", required_argument, nullptr, kAgent},
+    option{"cluster-key", required_argument, nullptr, kKey},
     option{"balance", no_argument, nullptr, kBalance},
     option{"keep-until-complete", no_argument, nullptr, kKeep},
     option{nullptr, 0, nullptr, 0},
@@ -121,6 +134,7 @@ class Flags {
   std::string item_size(const std::string& value);
   std::string take_more(int letter, const std::string& value);
   std::string join_cluster();
+  std::string check_cluster() const;
   void listen_on_tcp();
 
   CacheSettings settings_;
@@ -211,6 +225,9 @@ std::string Flags::take(int letter, const std::string& value) {
     case kAdvertise:
       settings_.cluster.server = value;
       return {};
+    case kKey:
+      settings_.cluster_key = value;
+      return {};
     case kBalance:
       settings_.cluster.balance = true;
       return {};
@@ -229,6 +246,15 @@ std::string Flags::join_cluster() {
   if (std::exchange(settings_.in_cluster, true)) return "--cluster and --join: one of them, once";
   // Partitions come from the cluster.
   settings_.store.own_all = false;
+  return {};
+}
+
+std::string Flags::check_cluster() const {
+  const bool has_key = !settings_.cluster_key.empty();
+  if (has_key && !settings_.in_cluster) return "--cluster-key goes with --cluster or --join";
+  if (settings_.in_cluster && !has_key && (settings_.use_tls || !settings_.auth_file.empty()))
+    return "servers of a cluster whose clients use TLS or passwords need a --cluster-key to talk to each "
+           "other";
   return {};
 }
 
@@ -329,12 +355,14 @@ std::string Flags::finish(CacheSettings& out) {
   }
   if (settings_.server.listen.empty()) return "nothing to listen at: -p 0 needs -s";
   if (settings_.use_tls && settings_.tls.chain_cert.empty()) return "-Z needs -o ssl_chain_cert=FILE";
+  if (const std::string wrong = check_cluster(); !wrong.empty()) return wrong;
   if (settings_.store.policy.max_item_bytes > settings_.store.memory_bytes / 2) {
     return "-I may be at most half of -m";
   }
   cache::ServiceOptions& service = settings_.service;
   service.memory_bytes = settings_.store.memory_bytes;
   service.max_item_bytes = settings_.store.policy.max_item_bytes;
+  service.servers_have_key = !settings_.cluster_key.empty();
   service.verbosity = static_cast<std::uint32_t>(std::min<std::int64_t>(verbosity_, 2));
   const auto show = [&](const char* name, std::string value) {
     service.shown.emplace_back(name, std::move(value));

@@ -34,6 +34,7 @@ struct CacheSettings {
   std::string admin;  // host:port; empty: none
   cache::ClusterOptions cluster;
   bool in_cluster = false;
+  std::string cluster_key;  // a file; empty: none
   // Options that memcached has and that mean nothing here; told once at the start.
   std::vector<std::string> without_effect;
 };

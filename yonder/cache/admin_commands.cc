@@ -31,6 +31,8 @@ Ran Executor::administer(const CommandLine& line) {
   for (const Command& command : kCommands) {
     if (command.name == line[0]) return (this->*command.run)(line);
   }
+  // A browser, or a page that makes one send commands: such lines are not answered.
+  if (line[line.size() - 1].starts_with("HTTP/")) return Ran::kClose;
   reply("ERROR");
   return Ran::kDone;
 }

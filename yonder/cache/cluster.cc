@@ -17,6 +17,20 @@ namespace {
 
 constexpr Duration kReportEvery = std::chrono::seconds(1);
 
+// The options with the key in all addresses, if there is one.
+Result<ClusterOptions> guard(ClusterOptions options) {
+  if (options.key == nullptr) return options;
+  for (std::string* address : {&options.agent, &options.directory, &options.serve_at}) {
+    if (address->empty()) continue;
+    YONDER_TRY(guarded, options.key->guard(*address));
+    *address = std::move(guarded);
+  }
+  return options;
+}
+
+// What others need to know of an address: not where our key lies.
+std::string place_of(const std::string& address) { return address.substr(0, address.find('?')); }
+
 }  // namespace
 
 Result<void> Cluster::Core::open_directory() {
@@ -138,6 +152,11 @@ Result<ProcessId> Cluster::Core::process_of(const std::string& server, Deadline 
   return fail(ErrorCode::kNotFound, "no server of the cluster has this address");
 }
 
+std::string Cluster::Core::directory_address() const {
+  const std::string address = server_ != nullptr ? server_->address() : options_.directory;
+  return options_.key != nullptr ? place_of(address) : address;
+}
+
 std::vector<PartitionPlace> Cluster::Core::map() const {
   const sync::LockGuard lock(mutex_);
   return map_;
@@ -166,7 +185,8 @@ void Cluster::Core::look_after(const std::stop_token& stop) {
 // ---------------------------------------------------------------- the public face
 
 Result<std::unique_ptr<Cluster>> Cluster::join(Store& store, const ClusterOptions& options) {
-  auto core = std::make_unique<Core>(store, options);
+  YONDER_TRY(guarded, guard(options));
+  auto core = std::make_unique<Core>(store, guarded);
   YONDER_TRY_VOID(core->start());
   return std::unique_ptr<Cluster>(new Cluster(std::move(core)));
 }

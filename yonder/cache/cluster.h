@@ -31,6 +31,7 @@
 
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
+#include "yonder/cache/cluster_key.h"
 #include "yonder/cache/partition_registry.h"
 #include "yonder/cache/store.h"
 
@@ -44,6 +45,9 @@ struct ClusterOptions {
   std::string agent = "tcp://127.0.0.1:0";
   // Where other servers forward commands to: this server's host:port for clients.
   std::string server;
+  // Null: none. Else all addresses are tcp:// ones without TLS options; every connection between
+  // servers proves the key. The server's own peers need it, too (PeersOptions::tls).
+  std::shared_ptr<const ClusterKey> key;
   // Address space of a partition; memory is used as items need it.
   Bytes partition_bytes = 1_GiB;
   // How often the map is looked at.
@@ -66,7 +70,8 @@ class Cluster {
  public:
   // Returns when the map is known and, on the first server, all partitions are there.
   // The store must have been made with own_all = false. kInvalidArgument: it has another
-  // number of partitions than the cluster. Errors of fabric, directory and agent.
+  // number of partitions than the cluster, or addresses and key do not go together. Errors of fabric,
+  // directory and agent.
   static Result<std::unique_ptr<Cluster>> join(Store& store, const ClusterOptions& options);
   ~Cluster();
   Cluster(const Cluster&) = delete;

@@ -5,11 +5,29 @@
 #include "yonder/cache/internal/worker.h"
 
 namespace yonder::cache {
+namespace {
+
+std::string name_of(const Result<os::SocketAddress>& address) {
+  if (!address) return "?";
+  return (address->is_unix() ? "unix:" : "tcp:") + address->to_string();
+}
+
+Connection::Ends ends_of(const os::Socket& socket) {
+  const auto local = socket.local_address();
+  // A client of a Unix socket has no name of its own.
+  const bool is_unix = local && local->is_unix();
+  return {.fd = socket.fd().get(),
+          .peer = name_of(is_unix ? local : socket.peer_address()),
+          .local = name_of(local)};
+}
+
+}  // namespace
 
 Connection::Connection(Worker& worker, std::uint64_t id, std::unique_ptr<Channel> channel)
     : worker_(worker),
       id_(id),
       channel_(std::move(channel)),
+      ends_(ends_of(channel_->socket())),
       conversation_(worker.service(), worker.counters(), this),
       watched_(os::kEpollReadable),
       last_command_(worker.now()) {}
@@ -33,6 +51,7 @@ void Connection::read() {
     if (!got) return kill();
     if (*got == 0) return;
     worker_.counters().add(Count::kBytesRead, *got);
+    if (worker_.service().options().servers_have_key && channel_->is_server()) conversation_.trust_server();
     pump({buffer.data(), *got});
     // Less than the buffer holds: that was all, and to ask again would cost a system call.
     if (dead_ || (*got < buffer.size() && !channel_->holds_input())) return;

@@ -35,6 +35,7 @@ bool Conversation::blocked() const {
 std::string_view Conversation::state_name() const {
   switch (state_) {
     case State::kCommand:
+      return awaits_value_ ? "conn_nread" : "conn_parse_cmd";
     case State::kKeys:
       return "conn_parse_cmd";
     case State::kValue:
@@ -87,6 +88,7 @@ Conversation::Step Conversation::read_command(std::string_view input) {
   const std::size_t end = input.find('\n');
   if (end == std::string_view::npos) return read_unfinished_line(input);
   long_line_ = false;
+  awaits_value_ = false;
   const std::string_view line = trim_line(input.substr(0, end + 1));
   if (!authenticated_) return authenticate(input, line, end + 1);
   return dispatch(CommandLine(line), input, end + 1);
@@ -113,7 +115,7 @@ Conversation::Step Conversation::dispatch(const CommandLine& line, std::string_v
     finish(executor_.keyed(line), line[1], all.substr(0, line_bytes));
     return line_bytes;
   }
-  if (command == kPeerGreeting) {
+  if (command == kPeerGreeting && (is_server_ || !service_.options().servers_have_key)) {
     peer_ = true;
     out_.append_line("OK");
     return line_bytes;
@@ -237,6 +239,7 @@ std::optional<Conversation::Whole> Conversation::value_of(std::string_view all, 
     state_ = State::kValue;
     otherwise = all.size();
   }
+  awaits_value_ = true;
   return std::nullopt;
 }
 

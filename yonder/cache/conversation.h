@@ -76,6 +76,9 @@ class Conversation {
   // all: it needs more bytes behind them, or has to wait, or is closed.
   std::size_t consume(std::string_view input, Seconds now);
 
+  // The other side is a server of the cluster: it needs no password, and may say so.
+  void trust_server() { is_server_ = authenticated_ = true; }
+
   Output& output() { return out_; }
   // No more commands will be read; what is in the output is still to be sent.
   bool closed() const { return state_ == State::kClosed; }
@@ -143,6 +146,8 @@ class Conversation {
   State after_waiting_ = State::kCommand;
   bool authenticated_;
   bool peer_ = false;                  // The client is a server.
+  bool awaits_value_ = false;          // Of a command whose line is there.
+  bool is_server_ = false;             // It has proved that it may say so.
   bool long_line_ = false;             // The line that is being sent names many keys.
   Fetch fetch_;                        // kKeys
   bool keys_failed_ = false;           // kKeys: an error took the place of END.

@@ -29,8 +29,8 @@ Duration delay_after(std::uint32_t refusals) {
 
 }  // namespace
 
-PeerLink::PeerLink(Peers& peers, os::Socket socket, Instant greeted_by)
-    : peers_(peers), socket_(std::move(socket)), greeted_by_(greeted_by) {
+PeerLink::PeerLink(Peers& peers, std::unique_ptr<Channel> channel, Instant greeted_by)
+    : peers_(peers), channel_(std::move(channel)), greeted_by_(greeted_by) {
   out_.append_line(kPeerGreeting);
   out_.append(kMark);
   queued_ = out_.size();
@@ -40,7 +40,7 @@ PeerLink::~PeerLink() = default;
 
 Result<void> PeerLink::start() {
   watched_ = os::kEpollReadable | os::kEpollWritable;
-  return peers_.epoll_.add(socket_.fd(), watched_,
+  return peers_.epoll_.add(channel_->socket().fd(), watched_,
                            reinterpret_cast<std::uint64_t>(static_cast<Pollable*>(this)));
 }
 
@@ -67,14 +67,17 @@ void PeerLink::on_events(std::uint32_t bits) {
 }
 
 void PeerLink::read() {
-  std::array<std::byte, 16384> buffer;
-  const Result<std::size_t> got = socket_.try_receive(std::span<std::byte>(buffer));
-  if (!got) {
-    broken_ = true;
-    return;
-  }
-  in_.append(reinterpret_cast<const char*>(buffer.data()), *got);
-  take_answers();
+  std::array<char, 16384> buffer;
+  // What the channel holds no event tells of.
+  do {
+    const Result<std::size_t> got = channel_->receive(buffer);
+    if (!got) {
+      broken_ = true;
+      return;
+    }
+    in_.append(buffer.data(), *got);
+    take_answers();
+  } while (!broken_ && channel_->holds_input());
 }
 
 void PeerLink::take_answers() {
@@ -112,7 +115,7 @@ void PeerLink::take_answers() {
 
 void PeerLink::flush() {
   while (!out_.empty()) {
-    const Result<std::size_t> sent = socket_.try_send(std::as_bytes(out_.pending()));
+    const Result<std::size_t> sent = channel_->send(out_.pending());
     if (!sent) {
       broken_ = true;
       return;
@@ -124,11 +127,12 @@ void PeerLink::flush() {
 }
 
 void PeerLink::watch() {
-  const std::uint32_t wanted = os::kEpollReadable | (out_.empty() ? 0u : std::uint32_t{os::kEpollWritable});
+  const bool sends = channel_->must_send() || (!out_.empty() && !channel_->must_receive());
+  const std::uint32_t wanted = os::kEpollReadable | (sends ? std::uint32_t{os::kEpollWritable} : 0u);
   if (wanted == watched_) return;
   watched_ = wanted;
   const auto token = reinterpret_cast<std::uint64_t>(static_cast<Pollable*>(this));
-  if (!peers_.epoll_.modify(socket_.fd(), wanted, token)) broken_ = true;
+  if (!peers_.epoll_.modify(channel_->socket().fd(), wanted, token)) broken_ = true;
 }
 
 void PeerLink::break_off(Instant now) {

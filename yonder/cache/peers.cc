@@ -47,17 +47,23 @@ void Peers::try_again(Question question, Instant when) { later_.push_back({when,
 
 void Peers::give_up(const Question& question) { answer_(question, {PeerReply::Kind::kFailed}); }
 
+Result<std::unique_ptr<Channel>> Peers::open_channel(const std::string& owner) const {
+  YONDER_TRY(socket, dial(owner));
+  if (options_.tls != nullptr) return options_.tls->dial(std::move(socket));
+  return make_plain_channel(std::move(socket));
+}
+
 PeerLink* Peers::link_to(const std::string& owner, Instant now) {
   if (const auto link = links_.find(owner); link != links_.end()) return link->second.get();
   if (const auto until = unreachable_.find(owner); until != unreachable_.end() && until->second > now)
     return nullptr;
   unreachable_.erase(owner);
-  Result<os::Socket> socket = dial(owner);
-  if (!socket) {
+  Result<std::unique_ptr<Channel>> channel = open_channel(owner);
+  if (!channel) {
     unreachable_[owner] = now + kUnreachable;
     return nullptr;
   }
-  auto link = std::make_unique<PeerLink>(*this, *std::move(socket), now + kConnectTimeout);
+  auto link = std::make_unique<PeerLink>(*this, *std::move(channel), now + kConnectTimeout);
   if (!link->start()) return nullptr;
   return (links_[owner] = std::move(link)).get();
 }

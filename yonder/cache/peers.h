@@ -22,8 +22,10 @@
 
 #include "yonder/base/time.h"
 #include "yonder/cache/answer_scanner.h"
+#include "yonder/cache/peer_tls.h"
 #include "yonder/cache/store.h"
 #include "yonder/os/epoll.h"
+#include "yonder/os/socket.h"
 
 namespace yonder::cache {
 
@@ -52,6 +54,7 @@ struct PeerReply {
 struct PeersOptions {
   Duration timeout = std::chrono::seconds(2);  // From question to answer.
   std::size_t max_questions = 4096;            // That wait for one server.
+  const PeerTls* tls = nullptr;                // With a cluster key; outlives the peers.
 };
 
 class PeerLink;
@@ -84,6 +87,7 @@ class Peers {
 
   void send(Question question, Instant now);
   PeerLink* link_to(const std::string& owner, Instant now);
+  Result<std::unique_ptr<Channel>> open_channel(const std::string& owner) const;
   void try_again(Question question, Instant when);
   void give_up(const Question& question);
 

@@ -119,6 +119,8 @@ void Server::State::welcome(os::Socket socket, const Listener& listener) {
     auto wrapped = options.tls->wrap(std::move(socket));
     if (!wrapped) return;
     channel = *std::move(wrapped);
+  } else if (options.peers.tls != nullptr) {
+    channel = options.peers.tls->welcome(std::move(socket));
   } else {
     channel = make_plain_channel(std::move(socket));
   }

@@ -39,6 +39,7 @@ struct ServerOptions {
   int backlog = 1024;                  // -b
   Duration idle_timeout{0};            // -o idle_timeout; 0: none
   TlsServer* tls = nullptr;            // Needed by listeners with tls; outlives the server.
+  // With a cluster key, peers.tls also welcomes servers at listeners without TLS.
   PeersOptions peers;
 };
 

@@ -34,6 +34,8 @@ struct ServiceOptions {
   char prefix_delimiter = ':';  // -D
   bool prefix_stats = false;    // -D given
   std::uint32_t verbosity = 0;
+  // Only who has proved the cluster's key may say that it is a server.
+  bool servers_have_key = false;
   // Further settings, shown as they are.
   std::vector<std::pair<std::string, std::string>> shown;
 };

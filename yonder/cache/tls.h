@@ -9,6 +9,7 @@
 #include <string>
 
 #include "yonder/base/result.h"
+#include "yonder/cache/cluster_key.h"
 #include "yonder/os/socket.h"
 
 namespace yonder::cache {
@@ -26,6 +27,9 @@ struct TlsOptions {
   TlsVerify verify = TlsVerify::kNone;
   bool tls13_only = false;  // ssl_min_version=3; TLS 1.2 is the least otherwise
   bool session_cache = false;
+  // Servers of the cluster are let in by it, without a certificate. Outlives all channels; with
+  // it no client's session is resumed.
+  std::shared_ptr<const ClusterKey> cluster_key;
 };
 
 class TlsServer {

@@ -187,16 +187,10 @@ void Worker::bury_dead() {
 void Worker::report(Output& out) {
   const sync::LockGuard lock(mutex_);
   for (const auto& [id, connection] : connections_) {
-    const os::Socket& socket = connection->channel().socket();
-    const int fd = socket.fd().get();
-    const auto peer = socket.peer_address();
-    const auto local = socket.local_address();
-    const auto name = [](const Result<os::SocketAddress>& address) {
-      if (!address) return std::string("?");
-      return (address->is_unix() ? "unix:" : "tcp:") + address->to_string();
-    };
-    out.append_line(fmt::format("STAT {}:addr {}", fd, name(peer)));
-    out.append_line(fmt::format("STAT {}:listen_addr {}", fd, name(local)));
+    const Connection::Ends& ends = connection->ends();
+    const int fd = ends.fd;
+    out.append_line(fmt::format("STAT {}:addr {}", fd, ends.peer));
+    out.append_line(fmt::format("STAT {}:listen_addr {}", fd, ends.local));
     out.append_line(fmt::format("STAT {}:state {}", fd, connection->state_name()));
     out.append_line(
         fmt::format("STAT {}:secs_since_last_cmd {}", fd, service_.now() - connection->last_command()));

@@ -90,8 +90,10 @@ struct ReceiveOptions {
 };
 
 struct AgentOptions {
-  std::string address = "shm:";       // where other agents call; "tcp://0.0.0.0:0" …
-  std::string data_address = "shm:";  // where targets read; the same provider
+  // Where other agents call, "tcp://0.0.0.0:0" …, and where targets read; the same provider.
+  // Their options (TLS: fabric/tcp) are not told to others and also hold where we dial.
+  std::string address = "shm:";
+  std::string data_address = "shm:";
   // Whether an offered segment is welcome; none: all are.
   std::function<bool(const Offered&)> consent;
   // Called at the moment a segment is ours; none: receive() hands them out.

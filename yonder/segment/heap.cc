@@ -11,7 +11,7 @@ namespace yonder::segment {
 namespace {
 
 // "YNDRHEAP" and the version of the layout.
-constexpr std::uint64_t kMagic = 0x50414548'52444e59 + 1;
+constexpr std::uint64_t kMagic = 0x50414548'52444e59 + 2;
 
 // How many blocks of nearly the right size an allocation looks at before it says no:
 // enough for a heap that is full of a few sizes, and still a constant.
@@ -77,6 +77,8 @@ Result<Heap*> Heap::format(std::span<std::byte> memory) {
   heap->rows_ = 0;
   heap->steps_.fill(0);
   for (auto& row : heap->lists_) row.fill(nullptr);
+  heap->aside_.fill(nullptr);
+  heap->aside_counts_.fill(0);
   Block* all = heap->first_block();
   all->word = 0;
   heap->make_free(all, heap->capacity());
@@ -186,11 +188,17 @@ Heap::Block* Heap::cut_front(Block* block, std::size_t bytes) {
   return kept;
 }
 
-void* Heap::try_allocate(std::size_t bytes, std::size_t alignment) {
+void* Heap::allocate_listed(std::size_t bytes, std::size_t alignment) {
   YONDER_DCHECK(std::has_single_bit(alignment), "an alignment is a power of two");
   if (bytes > bytes_ || alignment > bytes_) [[unlikely]]
     return nullptr;
-  const std::size_t need = std::max(kMinBlock, round_up(bytes + kWordBytes, kGranule));
+  void* allocation = allocate_once(bytes, alignment);
+  if (allocation == nullptr && join_aside()) allocation = allocate_once(bytes, alignment);
+  return allocation;
+}
+
+void* Heap::allocate_once(std::size_t bytes, std::size_t alignment) {
+  const std::size_t need = block_bytes(bytes);
   if (alignment <= kGranule) [[likely]] {
     Block* block = find(need);
     if (block == nullptr) [[unlikely]]
@@ -209,12 +217,22 @@ void* Heap::try_allocate(std::size_t bytes, std::size_t alignment) {
   return block->payload();
 }
 
-void Heap::deallocate(void* allocation) {
-  Block* block = Block::of(allocation);
-  YONDER_CHECK(!block->is_free() && block->bytes() >= kMinBlock, "a heap's allocation is freed once");
+bool Heap::join_aside() {
+  bool any = false;
+  for (std::size_t i = 0; i < aside_.size(); ++i) {
+    while (Block* block = aside_[i]) {
+      aside_[i] = block->next;
+      block->word &= ~Block::kAside;
+      join_and_list(block);
+      any = true;
+    }
+    aside_counts_[i] = 0;
+  }
+  return any;
+}
+
+void Heap::join_and_list(Block* block) {
   std::size_t bytes = block->bytes();
-  used_bytes_ -= bytes;
-  --allocations_;
   if (Block* after = block->after(); after->is_free()) {
     unlist(after);
     bytes += after->bytes();
@@ -252,15 +270,32 @@ bool Heap::check_invariants() const {
     if (block->bytes() < kMinBlock || block->after() > end) return false;  // H1
     free_before = block->is_free();
     if (!free_before) {
-      used += block->bytes();
-      ++allocations;
+      used += block->is_aside() ? 0 : block->bytes();
+      allocations += block->is_aside() ? 0 : 1;
     } else if (block->after()->last_word_before() != block->bytes()) {  // H3
       return false;
     }
     block = block->after();
   }
   return block == end && end->is_free_before() == free_before && used == used_bytes_ &&
-         allocations == allocations_ && check_lists();
+         allocations == allocations_ && check_lists() && check_aside();
+}
+
+// H6: what is in the lists is marked and of the list's size, and nothing else is marked.
+bool Heap::check_aside() const {
+  std::size_t marked = 0;
+  for (const Block* block = first_block(); block != sentinel(); block = block->after())
+    marked += block->is_aside() ? 1 : 0;
+  std::size_t listed = 0;
+  for (std::size_t i = 0; i < aside_.size(); ++i) {
+    std::size_t count = 0;
+    for (const Block* block = aside_[i]; block != nullptr; block = block->next) {
+      if (!block->is_aside() || block->bytes() != i * kGranule || ++count > kAside) return false;
+    }
+    if (count != aside_counts_[i]) return false;
+    listed += count;
+  }
+  return listed == marked;
 }
 
 // H4: what is listed is free and in its place, and there are as many as free blocks.

@@ -11,12 +11,16 @@
 // what is freed must be usable again at once and for any size: a bump pointer, as in
 // the paper, would fill a long-lived segment with garbage. So this is a two-level
 // segregated fit: constant time, neighbours that are free are joined at once, 8 bytes
-// per allocation, and memory that was never needed is never touched.
+// per allocation, and memory that was never needed is never touched. A few small pieces that
+// were freed last are kept aside, unjoined: containers free and allocate the same few sizes,
+// and whoever takes such a piece again touches nothing but the piece. They are joined when
+// memory is short.
 //
 //   address  base                                                             end
 //            | Heap (this struct) | block | block | block | …           | sentinel |
 //   block    | word: bytes, free?, free before? | payload, 16-aligned … |
 //   free one | word | next | previous | …                  | its bytes  |
+//   aside    | word: bytes, aside     | next | …                        |
 //
 // Invariants (check_invariants() walks all blocks):
 //   H1  Blocks follow each other without a gap from the first one to the sentinel.
@@ -24,7 +28,9 @@
 //   H3  A block's "free before" bit is true exactly if the block before it is free, and
 //       then the last word of that block is its size.
 //   H4  Exactly the free blocks are listed, each in the list of its size.
-//   H5  used_bytes() is the sum of the blocks that are not free.
+//   H5  used_bytes() is the sum of the blocks that are neither free nor aside.
+//   H6  Exactly the blocks marked "aside" are in the lists of those, each in that of its size,
+//       at most kAside each. For H1 to H4 they are like used ones.
 //
 // Concurrency: one thread at a time; like the containers it serves.
 // Lifetime: lives in the memory it was given and ends with it; there is nothing to
@@ -36,6 +42,7 @@
 #include <cstdint>
 #include <span>
 
+#include "yonder/base/check.h"
 #include "yonder/base/result.h"
 
 namespace yonder::segment {
@@ -63,10 +70,28 @@ class Heap {
   // Null if no free piece of this size was found in constant time: one of exactly a
   // listed size (see largest_allocation) always is. 0 bytes are like 1.
   // Requires that `alignment` is a power of two (checked).
-  void* try_allocate(std::size_t bytes, std::size_t alignment = kGranule);
+  void* try_allocate(std::size_t bytes, std::size_t alignment = kGranule) {
+    if (bytes <= kAsideBelow - kWordBytes - kGranule && alignment <= kGranule) [[likely]] {
+      const std::size_t need = block_bytes(bytes);
+      if (Block* block = aside_[need / kGranule]) return take_aside(block, need);
+    }
+    return allocate_listed(bytes, alignment);
+  }
   // Requires that `allocation` came from try_allocate and was not freed since; an
   // obvious violation (a block that is free already) is checked.
-  void deallocate(void* allocation);
+  void deallocate(void* allocation) {
+    Block* block = Block::of(allocation);
+    YONDER_CHECK((block->word & (Block::kFree | Block::kAside)) == 0 && block->bytes() >= kMinBlock,
+                 "a heap's allocation is freed once");
+    const std::size_t bytes = block->bytes();
+    used_bytes_ -= bytes;
+    --allocations_;
+    if (bytes < kAsideBelow && aside_counts_[bytes / kGranule] < kAside) [[likely]] {
+      put_aside(block, bytes);
+    } else {
+      join_and_list(block);
+    }
+  }
   // Bytes that can be used at `allocation`: what was asked for, or a little more.
   static std::size_t usable_bytes(const void* allocation);
 
@@ -82,7 +107,8 @@ class Heap {
   std::size_t allocations() const { return allocations_; }
   std::size_t touched_bytes() const { return touched_; }
   // The longest allocation that could succeed now, at the default alignment. The
-  // allocator looks for a piece in lists of about equal sizes: this is never too much.
+  // allocator looks for a piece in lists of about equal sizes: this is never too much. What
+  // is aside counts only when it has been joined (try_allocate does so before it says no).
   std::size_t largest_allocation() const;
 
   // Calls visit(std::span<std::byte>) for the inside of every free block of at least
@@ -90,7 +116,7 @@ class Heap {
   template <typename Visit>
   void for_each_free(std::size_t bytes, Visit&& visit) const;
 
-  // Walks everything: H1–H5. False if one does not hold. For tests, and for who wants
+  // Walks everything: H1–H6. False if one does not hold. For tests, and for who wants
   // to know whether bytes that arrived are a heap.
   bool check_invariants() const;
 
@@ -102,18 +128,24 @@ class Heap {
   static constexpr unsigned kLastLog = 37;
   static constexpr unsigned kRows = kLastLog - kFirstLog + 1;
   static constexpr std::size_t kMinBlock = 32;  // word, two links, size
+  // Kept aside: blocks shorter than this, and so many of a size: at most 60 KiB in all
+  // (32 of 32, 48, … 240 bytes).
+  static constexpr std::size_t kAsideBelow = 256;
+  static constexpr std::uint8_t kAside = 32;
 
   struct Block {
     static constexpr std::uint64_t kFree = 1;
     static constexpr std::uint64_t kFreeBefore = 2;
+    static constexpr std::uint64_t kAside = 4;
 
     std::uint64_t word;
-    Block* next;      // free blocks only
+    Block* next;      // free blocks, and those aside
     Block* previous;  // free blocks only
 
     std::size_t bytes() const { return word & ~std::uint64_t{kGranule - 1}; }
     bool is_free() const { return (word & kFree) != 0; }
     bool is_free_before() const { return (word & kFreeBefore) != 0; }
+    bool is_aside() const { return (word & kAside) != 0; }
     std::byte* begin() { return reinterpret_cast<std::byte*>(this); }
     const std::byte* begin() const { return reinterpret_cast<const std::byte*>(this); }
     Block* after() { return reinterpret_cast<Block*>(begin() + bytes()); }
@@ -140,6 +172,31 @@ class Heap {
   static Place place_for(std::size_t bytes);
 
   Heap() = default;
+  // What a payload of `bytes` occupies; at most bytes_ (checked by the callers).
+  static constexpr std::size_t block_bytes(std::size_t bytes) {
+    const std::size_t rounded = (bytes + kWordBytes + kGranule - 1) & ~(kGranule - 1);
+    return rounded < kMinBlock ? kMinBlock : rounded;
+  }
+  void* take_aside(Block* block, std::size_t bytes) {
+    aside_[bytes / kGranule] = block->next;
+    --aside_counts_[bytes / kGranule];
+    block->word &= ~Block::kAside;
+    used_bytes_ += bytes;
+    ++allocations_;
+    return block->payload();
+  }
+  void put_aside(Block* block, std::size_t bytes) {
+    block->word |= Block::kAside;
+    block->next = aside_[bytes / kGranule];
+    aside_[bytes / kGranule] = block;
+    ++aside_counts_[bytes / kGranule];
+  }
+  void* allocate_listed(std::size_t bytes, std::size_t alignment);
+  void* allocate_once(std::size_t bytes, std::size_t alignment);
+  // A block that is no longer used, with its free neighbours.
+  void join_and_list(Block* block);
+  // Joins all that is aside. False if there was nothing.
+  bool join_aside();
   std::size_t capacity() const;
   const Block* first_block() const;
   Block* first_block() { return const_cast<Block*>(static_cast<const Heap*>(this)->first_block()); }
@@ -154,6 +211,7 @@ class Heap {
   Block* cut_front(Block* block, std::size_t bytes);
   void make_free(Block* block, std::size_t bytes);
   bool check_lists() const;
+  bool check_aside() const;
 
   std::uint64_t magic_;
   Heap* self_;
@@ -165,6 +223,8 @@ class Heap {
   std::uint64_t rows_;  // bit r: row r has a block
   std::array<std::uint16_t, kRows> steps_;
   std::array<std::array<Block*, kSteps>, kRows> lists_;
+  std::array<Block*, kAsideBelow / kGranule> aside_;
+  std::array<std::uint8_t, kAsideBelow / kGranule> aside_counts_;
 };
 
 template <typename Visit>

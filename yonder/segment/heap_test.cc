@@ -48,6 +48,31 @@ TEST_F(HeapTest, JoinsNeighboursSoThatSmallFreesMakeALargePiece) {
   EXPECT_TRUE(heap_->check_invariants());
 }
 
+TEST_F(HeapTest, GivesSmallPiecesThatWereFreedLastAgainAndJoinsThemWhenMemoryIsShort) {
+  std::vector<void*> pieces;
+  while (void* piece = heap_->try_allocate(100)) pieces.push_back(piece);
+  // As many as are kept aside, side by side.
+  for (std::size_t i = 0; i < 32; ++i) heap_->deallocate(pieces[i]);
+  EXPECT_TRUE(heap_->check_invariants());
+  EXPECT_EQ(heap_->allocations(), pieces.size() - 32);
+  EXPECT_EQ(heap_->try_allocate(100), pieces[31]) << "what was freed last";
+  heap_->deallocate(pieces[31]);
+  EXPECT_EQ(heap_->try_allocate(32 * 112 - 8), pieces[0]) << "all of them in one piece";
+  EXPECT_TRUE(heap_->check_invariants());
+}
+
+TEST_F(HeapTest, RefusesSizesThatNoAddressSpaceHas) {
+  heap_->deallocate(heap_->try_allocate(1));
+  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 7, SIZE_MAX - 24, SIZE_MAX / 2})
+    EXPECT_EQ(heap_->try_allocate(bytes), nullptr) << bytes;
+}
+
+TEST_F(HeapTest, NoticesThatASmallPieceIsFreedTwice) {
+  void* piece = heap_->try_allocate(100);
+  heap_->deallocate(piece);
+  EXPECT_DEATH(heap_->deallocate(piece), "freed once");
+}
+
 TEST_F(HeapTest, AlignsAsAsked) {
   for (std::size_t alignment = 1; alignment <= 65536; alignment *= 2) {
     void* piece = heap_->try_allocate(24, alignment);

@@ -1,5 +1,5 @@
 #pragma once
-// Channel: the bytes of one client, plain or under TLS.
+// Channel: the bytes of one client or server, plain or under TLS.
 //
 // Concurrency: one thread. Lifetime: owns the socket.
 
@@ -22,6 +22,10 @@ class Channel {
   virtual bool holds_input() const { return false; }
   // Reading goes on only after something was sent (a TLS handshake).
   virtual bool must_send() const { return false; }
+  // Sending goes on only after something was received (a TLS handshake).
+  virtual bool must_receive() const { return false; }
+  // The other side has proved that it is a server of this cluster.
+  virtual bool is_server() const { return false; }
   virtual const os::Socket& socket() const = 0;
 };
 

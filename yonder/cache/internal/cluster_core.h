@@ -27,9 +27,7 @@ class Cluster::Core {
   ~Core();
   Result<void> start();
 
-  std::string directory_address() const {
-    return server_ != nullptr ? server_->address() : options_.directory;
-  }
+  std::string directory_address() const;
   Result<void> migrate(std::uint32_t partition, const std::string& server, Deadline deadline);
   Result<void> drain(Deadline deadline);
   std::vector<PartitionPlace> map() const;

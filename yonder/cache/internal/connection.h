@@ -29,6 +29,13 @@ class Connection final : public Pollable, public Forwarder {
   Connection(Worker& worker, std::uint64_t id, std::unique_ptr<Channel> channel);
 
   std::uint64_t id() const { return id_; }
+  // For reports, from any thread.
+  struct Ends {
+    int fd;
+    std::string peer;
+    std::string local;
+  };
+  const Ends& ends() const { return ends_; }
   const Channel& channel() const { return *channel_; }
   bool idle() const { return conversation_.idle() && held_.empty(); }
   bool dead() const { return dead_; }
@@ -55,6 +62,7 @@ class Connection final : public Pollable, public Forwarder {
   Worker& worker_;
   const std::uint64_t id_;
   std::unique_ptr<Channel> channel_;
+  const Ends ends_;
   Conversation conversation_;
   std::string held_;  // Read, but not used yet.
   std::uint32_t watched_;

@@ -4,19 +4,20 @@
 // Concurrency: the worker's thread. Lifetime: owned by Peers.
 
 #include <deque>
+#include <memory>
 #include <string>
 
+#include "yonder/cache/internal/channel.h"
 #include "yonder/cache/internal/pollable.h"
 #include "yonder/cache/output.h"
 #include "yonder/cache/peers.h"
-#include "yonder/os/socket.h"
 
 namespace yonder::cache {
 
 class PeerLink final : public Pollable {
  public:
   // A socket that may still be connecting; it has until `greeted_by` to be a server's.
-  PeerLink(Peers& peers, os::Socket socket, Instant greeted_by);
+  PeerLink(Peers& peers, std::unique_ptr<Channel> channel, Instant greeted_by);
   ~PeerLink() override;
 
   // Errors: those of Epoll::add.
@@ -45,7 +46,7 @@ class PeerLink final : public Pollable {
   void watch();
 
   Peers& peers_;
-  os::Socket socket_;
+  const std::unique_ptr<Channel> channel_;
   const Instant greeted_by_;
   Output out_;
   std::string in_;

@@ -4,6 +4,7 @@
 
 #include "yonder/base/log.h"
 #include "yonder/segment/internal/fault_router.h"
+#include "yonder/segment/internal/places.h"
 
 namespace yonder::segment {
 
@@ -37,7 +38,7 @@ Result<void> Agent::Core::start() {
   server_ = std::move(server);
   serve();
   YONDER_TRY_VOID(server_->start());
-  YONDER_TRY(self, directory_.join(server_->address(), or_default({})));
+  YONDER_TRY(self, directory_.join(internal::told(server_->address()), or_default({})));
   self_ = self;
   ticker_ = std::jthread([this](const std::stop_token& stop) { tick_until(stop); });
   return {};
@@ -145,7 +146,8 @@ Result<std::shared_ptr<internal::PeerLine>> Agent::Core::line_to(ProcessId proce
     if (const auto found = lines_.find(process); found != lines_.end()) return found->second;
   }
   YONDER_TRY(address, directory_.address_of(process, deadline));
-  YONDER_TRY(connected, internal::PeerLine::connect(fabric_, address));
+  YONDER_TRY(reached, internal::dialled(address, options_.address));
+  YONDER_TRY(connected, internal::PeerLine::connect(fabric_, reached));
   std::shared_ptr<internal::PeerLine> line = std::move(connected);
   const sync::LockGuard lock(mutex_);
   return lines_.emplace(process, std::move(line)).first->second;

@@ -21,6 +21,7 @@
 #include "yonder/fabric/fabric.h"
 #include "yonder/rpc/server.h"
 #include "yonder/segment/agent.h"
+#include "yonder/segment/internal/core_hop.h"
 #include "yonder/segment/internal/holding.h"
 #include "yonder/segment/internal/kept.h"
 #include "yonder/segment/internal/peer_line.h"
@@ -79,6 +80,8 @@ class Agent::Core {
   Result<fabric::RegionToken> export_region(internal::Holding& holding);
   Result<void> fence(internal::Holding& holding, ProcessId target);
   Result<void> commit(internal::Holding& holding, ProcessId target, Deadline deadline);
+  // Returns when the target answers at once, or has been asked often enough.
+  Result<void> wake_target(SegmentId segment, ProcessId target, internal::CoreHop& core, Deadline deadline);
   void restore(internal::Holding& holding);
   // Nothing without a keeper. Before the fence: one that is dead is found out here.
   Result<void> wake_keeper(internal::Holding& holding, Deadline deadline);

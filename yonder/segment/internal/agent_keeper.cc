@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "yonder/segment/internal/agent_core.h"
+#include "yonder/segment/internal/places.h"
 
 namespace yonder::segment {
 
@@ -31,8 +32,9 @@ Result<protocol::Place> Agent::Core::take_keep(const rpc::Context& context,
       record.target == self_) {
     return fail(ErrorCode::kNotFound, "keep a segment whose move the directory does not know");
   }
-  YONDER_TRY(kept, internal::make_kept(fabric_, record, request.source.address, request.source.region));
-  const protocol::Place place{data_listener_->address(), kept->region.token()};
+  YONDER_TRY(source, internal::dialled(request.source.address, options_.data_address));
+  YONDER_TRY(kept, internal::make_kept(fabric_, record, source, request.source.region));
+  const protocol::Place place{internal::told(data_listener_->address()), kept->region.token()};
   const sync::LockGuard lock(mutex_);
   kept_[record.id] = std::move(kept);
   return place;

@@ -6,6 +6,7 @@
 #include "yonder/base/log.h"
 #include "yonder/segment/internal/agent_core.h"
 #include "yonder/segment/internal/fault_router.h"
+#include "yonder/segment/internal/places.h"
 
 namespace yonder::segment {
 
@@ -67,8 +68,12 @@ Result<rpc::Empty> Agent::Core::take_offer(const rpc::Context& context, const pr
         YONDER_TRY_VOID(holding->second.populate_write(range.offset, range.length));
       }
     }
-    std::vector<Arrival::Source> sources = {{offer.source.address, offer.source.region}};
-    if (offer.keeper != ProcessId(0)) sources.push_back({offer.copy.address, offer.copy.region});
+    YONDER_TRY(source, internal::dialled(offer.source.address, options_.data_address));
+    std::vector<Arrival::Source> sources = {{std::move(source), offer.source.region}};
+    if (offer.keeper != ProcessId(0)) {
+      YONDER_TRY(copy, internal::dialled(offer.copy.address, options_.data_address));
+      sources.push_back({std::move(copy), offer.copy.region});
+    }
     YONDER_TRY(arrival, Arrival::open(fabric_, sources,
                                       {.seen = holding->seen(arena_), .filled = holding->second.bytes()},
                                       {.pull_on_touch = options_.receive.pull_on_touch,

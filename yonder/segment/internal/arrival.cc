@@ -82,7 +82,8 @@ Arrival::Arrival(fabric::Fabric& fabric, const Memory& memory, const ArrivalOpti
       uffd_(std::move(uffd)),
       states_(std::make_unique<std::atomic<std::uint8_t>[]>(pages_)),
       missing_(pages_),
-      window_(options.min_pages) {}
+      window_(options.min_pages),
+      heat_(pages_) {}
 
 Arrival::~Arrival() = default;
 
@@ -256,6 +257,7 @@ std::size_t Arrival::pages_for(std::size_t page) {
   const bool sequential = page == last_end_.load(std::memory_order_relaxed);
   window = sequential ? std::min(window * 2, options_.max_pages) : std::max(window / 2, options_.min_pages);
   window_.store(window, std::memory_order_relaxed);
+  if (heat_.note(page)) window = options_.max_pages;
   last_end_.store(page + window, std::memory_order_relaxed);
   return window;
 }

@@ -49,6 +49,7 @@
 #include "yonder/os/userfaultfd.h"
 #include "yonder/segment/ids.h"
 #include "yonder/segment/internal/fault_router.h"
+#include "yonder/segment/internal/heat.h"
 #include "yonder/segment/internal/lane.h"
 
 namespace yonder::segment::internal {
@@ -59,7 +60,8 @@ struct ArrivalOptions {
   // A touch of a page that has not arrived pulls it. Off: it is an error of the program.
   bool pull_on_touch = true;
   std::uint32_t demand_lanes = 2;
-  // Pages per pull: grows while touches are sequential, shrinks while they are not.
+  // Pages per pull: grows while touches are sequential, shrinks while they are not; the most
+  // where touches are dense (Heat).
   std::uint32_t min_pages = 4;
   std::uint32_t max_pages = 64;
   // How long a touch waits for its source before the page counts as lost…
@@ -184,6 +186,7 @@ class Arrival final : public FaultServer {
   // Hints about the order of touches: stale values only cost a pull of another size.
   std::atomic<std::size_t> last_end_{0};
   std::atomic<std::uint32_t> window_;
+  Heat heat_;
 };
 
 }  // namespace yonder::segment::internal
