@@ -146,10 +146,11 @@ class OffloadServer {
 
   Result<void> flush(Measured& measured) {
     std::array<far::LentRange, Replies::kAtOnce> ranges;
-    for (std::uint64_t i = 0; i < wanted_.count; ++i)
+    const std::size_t count = std::min<std::size_t>(wanted_.count, ranges.size());
+    for (std::size_t i = 0; i < count; ++i)
       ranges[i] = far::reads(std::span(wanted_.elements[i], kElementBytes));
     YONDER_TRY(bytes, space_.call_raw({"heap_bench.reply", 1}, std::as_bytes(std::span(&wanted_, 1)),
-                                      std::span(ranges).first(wanted_.count), kTime));
+                                      std::span(ranges).first(count), kTime));
     std::span<const std::byte> rest(bytes);
     for (; wanted_.count != 0; --wanted_.count) {
       std::uint32_t length = 0;
