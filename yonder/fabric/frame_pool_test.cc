@@ -48,6 +48,8 @@ TEST(FramePoolDeathTest, WorksAfterTheDestructorsOfItsThread) {
           void* const first = FramePool::allocate(kBytes);
           void* const second = FramePool::allocate(kBytes);
           if (first == second) std::_Exit(3);
+          FramePool::release(first, kBytes);
+          FramePool::release(second, kBytes);
         });
         use_frames();
         std::exit(0);
