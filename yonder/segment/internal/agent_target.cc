@@ -74,9 +74,11 @@ Result<rpc::Empty> Agent::Core::take_offer(const rpc::Context& context, const pr
       YONDER_TRY(copy, internal::dialled(offer.copy.address, options_.data_address));
       sources.push_back({std::move(copy), offer.copy.region});
     }
+    const bool same_host = fabric_.capabilities().provider == "shm";
     YONDER_TRY(arrival, Arrival::open(fabric_, sources,
                                       {.seen = holding->seen(arena_), .filled = holding->second.bytes()},
                                       {.pull_on_touch = options_.receive.pull_on_touch,
+                                       .dense_pages = same_host ? 64u : 0u,
                                        .source_timeout = options_.receive.source_timeout}));
     const sync::LockGuard lock(holding->mutex);
     holding->arrival = std::move(arrival);

@@ -257,7 +257,7 @@ std::size_t Arrival::pages_for(std::size_t page) {
   const bool sequential = page == last_end_.load(std::memory_order_relaxed);
   window = sequential ? std::min(window * 2, options_.max_pages) : std::max(window / 2, options_.min_pages);
   window_.store(window, std::memory_order_relaxed);
-  if (heat_.note(page)) window = options_.max_pages;
+  if (heat_.note(page)) window = std::max(window, options_.dense_pages);
   last_end_.store(page + window, std::memory_order_relaxed);
   return window;
 }

@@ -60,10 +60,12 @@ struct ArrivalOptions {
   // A touch of a page that has not arrived pulls it. Off: it is an error of the program.
   bool pull_on_touch = true;
   std::uint32_t demand_lanes = 2;
-  // Pages per pull: grows while touches are sequential, shrinks while they are not; the most
-  // where touches are dense (Heat).
+  // Pages per pull: grows while touches are sequential, shrinks while they are not.
   std::uint32_t min_pages = 4;
   std::uint32_t max_pages = 64;
+  // At least so many where touches are dense (Heat). Worth it where bytes cost next to nothing: on
+  // shm; over sockets a touch would wait for more than it saves later ones.
+  std::uint32_t dense_pages = 0;
   // How long a touch waits for its source before the page counts as lost…
   Duration source_timeout = std::chrono::seconds(5);
   // …and before the next source is asked, if there is one. It has the same bytes, so that a
