@@ -33,6 +33,9 @@ namespace yonder::heap::internal {
 
 class PageCopies {
  public:
+  static constexpr std::size_t kCopies = 4;
+  static constexpr std::size_t kBytes = kCopies * kPageBytes;
+
   // The bytes of the page, or null.
   const std::byte* find(std::uint32_t page, PageEntry entry, std::uint64_t barriers) {
     for (Copy& copy : copies_) {
@@ -56,7 +59,7 @@ class PageCopies {
 
   // Room for a copy, which ends the oldest one. Call keep() when the bytes are there.
   std::byte* next_room() {
-    if (memory_ == nullptr) memory_ = std::make_unique<std::byte[]>(kCopies * kPageBytes);
+    if (memory_ == nullptr) memory_ = std::make_unique<std::byte[]>(kBytes);
     oldest_ = (oldest_ + 1) % kCopies;
     Copy& copy = copies_[oldest_];
     if (copy.page != 0) judge(copy);
@@ -69,7 +72,6 @@ class PageCopies {
   }
 
  private:
-  static constexpr std::size_t kCopies = 4;
   static constexpr std::uint64_t kMaxBarriers = 255;
   static constexpr double kWorthIt = 0.3;
   static constexpr double kWeight = 1.0 / 32;

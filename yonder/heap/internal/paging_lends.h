@@ -21,11 +21,11 @@
 //
 // Concurrency: any thread; kind_of() is usable in a signal handler. Lifetime: outlives its lends.
 
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+
+#include "yonder/heap/internal/page_ranges.h"
 
 namespace yonder::heap::internal {
 
@@ -34,63 +34,22 @@ enum class LendKind : std::uint8_t { kNone = 0, kRead = 1, kWrite = 2 };
 class PagingLends {
  public:
   // Ranges of all calls under way.
-  static constexpr std::size_t kLends = 256;
+  static constexpr std::size_t kLends = PageRanges::kRanges;
 
   // Pages [first, last). Nothing if all places are taken.
   std::optional<std::size_t> publish(std::size_t first, std::size_t last, LendKind kind) {
-    for (std::size_t i = 0; i < kLends; ++i) {
-      bool taken = false;
-      // relaxed on failure: the place is somebody else's.
-      if (!lends_[i].taken.compare_exchange_strong(taken, true, std::memory_order_acquire,
-                                                   std::memory_order_relaxed)) {
-        continue;
-      }
-      raise_top(i + 1);
-      lends_[i].kind.store(kind, std::memory_order_seq_cst);
-      lends_[i].first.store(first, std::memory_order_seq_cst);
-      lends_[i].last.store(last, std::memory_order_seq_cst);  // Until now the range was empty.
-      return i;
-    }
-    return std::nullopt;
+    return ranges_.publish(first, last, static_cast<std::uint8_t>(kind));
   }
-
-  void withdraw(std::size_t place) {
-    // release: who sees the range gone finds in the store what the call has left there.
-    lends_[place].last.store(0, std::memory_order_release);
-    lends_[place].taken.store(false, std::memory_order_release);  // Pairs with publish().
-  }
+  void withdraw(std::size_t place) { ranges_.withdraw(place); }
 
   // The stronger one if there are several.
   LendKind kind_of(std::size_t page) const { return kind_of(page, page + 1); }
   LendKind kind_of(std::size_t first, std::size_t last) const {
-    LendKind kind = LendKind::kNone;
-    const std::size_t top = top_.load(std::memory_order_seq_cst);
-    for (std::size_t i = 0; i < top; ++i) {
-      const std::size_t end = lends_[i].last.load(std::memory_order_seq_cst);
-      if (first >= end || last <= lends_[i].first.load(std::memory_order_seq_cst)) continue;
-      const LendKind this_one = lends_[i].kind.load(std::memory_order_seq_cst);
-      if (this_one > kind) kind = this_one;
-    }
-    return kind;
+    return static_cast<LendKind>(ranges_.greatest(first, last).value_or(0));
   }
 
  private:
-  struct Place {
-    std::atomic<bool> taken{false};
-    std::atomic<LendKind> kind{LendKind::kNone};
-    std::atomic<std::size_t> first{0};
-    std::atomic<std::size_t> last{0};  // 0: no range.
-  };
-
-  void raise_top(std::size_t top) {
-    std::size_t now = top_.load(std::memory_order_relaxed);
-    while (now < top && !top_.compare_exchange_weak(now, top, std::memory_order_seq_cst)) {
-    }
-  }
-
-  // How many places were ever taken: 0 in a space that lends nothing.
-  std::atomic<std::size_t> top_{0};
-  std::array<Place, kLends> lends_;
+  PageRanges ranges_;
 };
 
 }  // namespace yonder::heap::internal

@@ -354,7 +354,8 @@ HeapStats Runtime::stats() const {
           .local_bytes = limit * kPageBytes,
           .free_bytes = std::uint64_t{free_frames_.size()} * kPageBytes,
           .live_pages = pages,
-          .metadata_bytes = pages * kPerPage + limit * sizeof(FrameInfo) + threads * sizeof(ThreadState)};
+          .metadata_bytes = pages * kPerPage + limit * sizeof(FrameInfo) +
+                            threads * (sizeof(ThreadState) + PageCopies::kBytes)};
 }
 
 void Runtime::lost(const Error& error) const {
