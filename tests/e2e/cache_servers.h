@@ -28,6 +28,17 @@ namespace yonder::e2e {
 inline Deadline within(Duration duration) { return Deadline::at(os::SteadyClock::read() + duration); }
 inline constexpr Duration kPatience = std::chrono::seconds(30);
 
+// Whether the condition came true, asked again and again, before patience ran out.
+template <typename Condition>
+bool eventually(Condition condition) {
+  const Deadline give_up = within(kPatience);
+  while (!condition()) {
+    if (give_up.passed(os::SteadyClock::read())) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
 class CacheDirectory {
  public:
   CacheDirectory() {
@@ -127,6 +138,20 @@ inline ProgramRun run_program(const std::vector<std::string>& argv, Duration pat
   EXPECT_TRUE(status) << argv.front() << " does not end; it said: " << out.output;
   if (status) out.status = *status;
   return out;
+}
+
+// Two files: a certificate that trusts itself, and its key.
+struct Certificate {
+  std::string certificate;
+  std::string key;
+};
+inline Certificate make_certificate(const CacheDirectory& directory) {
+  Certificate made{.certificate = directory.file("cert.pem"), .key = directory.file("key.pem")};
+  const ProgramRun run = run_program({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                                      "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                                      "/CN=rcached", "-keyout", made.key, "-out", made.certificate});
+  EXPECT_TRUE(run.status.success()) << run.output;
+  return made;
 }
 
 // Listens at a Unix socket, or at a port of the loopback.

@@ -55,16 +55,6 @@ class ClusterTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  template <typename Condition>
-  static bool eventually(Condition condition) {
-    const Instant give_up = os::SteadyClock::read() + kPatience;
-    while (!condition()) {
-      if (os::SteadyClock::read() > give_up) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return true;
-  }
-
   // The answer's status; 200: done.
   int migrate(std::size_t from, int partition, std::size_t to) {
     const auto answer = members_[from].admin->Post("/api/v1/migrate?partition=" + std::to_string(partition) +

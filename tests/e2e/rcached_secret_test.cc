@@ -51,16 +51,6 @@ class ClusterKeyTest : public ::testing::Test {
     }
   }
 
-  template <typename Condition>
-  static bool eventually(Condition condition) {
-    const Instant give_up = os::SteadyClock::read() + kPatience;
-    while (!condition()) {
-      if (os::SteadyClock::read() > give_up) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return true;
-  }
-
   int migrate(int partition, std::size_t to) {
     const auto answer = admins_[0]->Post("/api/v1/migrate?partition=" + std::to_string(partition) +
                                          "&to=127.0.0.1:" + servers_[to]->port());
@@ -144,12 +134,7 @@ TEST_F(ClusterKeyTest, ServersNeedNoPasswordOfClients) {
 }
 
 TEST_F(ClusterKeyTest, ServersNeedNoCertificateWhereClientsUseTls) {
-  const std::string certificate = directory_.file("cert.pem");
-  const std::string key = directory_.file("key.pem");
-  const ProgramRun made =
-      run_program({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                   "-nodes", "-days", "2", "-subj", "/CN=rcached", "-keyout", key, "-out", certificate});
-  ASSERT_TRUE(made.status.success()) << made.output;
+  const auto [certificate, key] = make_certificate(directory_);
   start({"-Z", "-o", "ssl_chain_cert=" + certificate + ",ssl_key=" + key,
          "--cluster-key=" + key_file("key", kKey)});
   const auto talk = [&](std::size_t server, const std::string& commands) {

@@ -116,12 +116,7 @@ TEST(Rcached, AsksForAPassword) {
 
 TEST(Rcached, SpeaksTlsWithWhomItTrusts) {
   const CacheDirectory directory;
-  const std::string certificate = directory.file("cert.pem");
-  const std::string key = directory.file("key.pem");
-  const ProgramRun made =
-      run_program({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                   "-nodes", "-days", "2", "-subj", "/CN=rcached", "-keyout", key, "-out", certificate});
-  ASSERT_TRUE(made.status.success()) << made.output;
+  const auto [certificate, key] = make_certificate(directory);
   const os::SocketAddress port = free_port();
   const CacheServer server(RCACHED, port, {"-Z", "-o", "ssl_chain_cert=" + certificate + ",ssl_key=" + key});
   const auto talk = [&](const std::string& more) {
