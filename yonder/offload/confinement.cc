@@ -60,19 +60,11 @@ class Filter {
   // If the argument is `value`. Arguments are compared by their lower half, which is all
   // that the kernel looks at in those that are used here (ints).
   void allow_if_equal(long call, unsigned argument, std::uint32_t value) {
-    skip_unless(call, 4);
-    load_argument(argument);
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
-    code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-    load(offsetof(seccomp_data, nr));
+    allow_if(call, argument, BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1));
   }
   // If none of `bits` is set in the argument.
   void allow_without(long call, unsigned argument, std::uint32_t bits) {
-    skip_unless(call, 4);
-    load_argument(argument);
-    code_.push_back(BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0));
-    code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-    load(offsetof(seccomp_data, nr));
+    allow_if(call, argument, BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0));
   }
   // Memory of nobody else: anonymous, and not to be executed.
   void allow_anonymous_mmap() {
@@ -98,6 +90,14 @@ class Filter {
     code_.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, static_cast<std::uint32_t>(offset)));
   }
   void load_argument(unsigned argument) { load(offsetof(seccomp_data, args) + argument * 8); }
+  // `test` skips one statement if the argument is not as it should be.
+  void allow_if(long call, unsigned argument, sock_filter test) {
+    skip_unless(call, 4);
+    load_argument(argument);
+    code_.push_back(test);
+    code_.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    load(offsetof(seccomp_data, nr));
+  }
   void skip_unless(long call, std::uint8_t statements) {
     code_.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(call), 0, statements));
   }
