@@ -68,7 +68,7 @@ format: ## format all C++ files in place
 # No precompiled headers: clang-tidy would need them built.
 tidy: ## run clang-tidy over the whole tree
 	@$(PACKAGES) build test clang
-	cmake --preset asan -B build/tidy -DYONDER_SANITIZE= -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+	cmake --preset asan -B build/tidy -DYONDER_SANITIZE= -DYONDER_UNITY=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
 	run-clang-tidy-19 -quiet -p build/tidy -j$(JOBS) '/(yonder|apps|bench|fuzz|tests)/'
 
 coverage: ## measure what the tests reach; build/coverage/report.html

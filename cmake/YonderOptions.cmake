@@ -7,6 +7,11 @@ option(YONDER_BUILD_TESTS "Build the tests" ON)
 option(YONDER_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
 option(YONDER_WERROR "Treat warnings as errors" ON)
 set(YONDER_SANITIZE "" CACHE STRING "Value of -fsanitize= for every target, e.g. address,undefined")
+# Every file of ours begins with the same standard headers, and to read them is most of the work:
+# a library compiled in a few pieces takes a third of the time (clang, ThreadSanitizer: 3.3 minutes of
+# CPU instead of 9). For builds that start from nothing, as those of CI under sanitizers do; the
+# others compile file by file, which finds a missing include.
+option(YONDER_UNITY "Compile each library in a few pieces" OFF)
 option(YONDER_COVERAGE "Instrument for coverage" OFF)
 
 if(NOT CMAKE_BUILD_TYPE)

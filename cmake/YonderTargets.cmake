@@ -25,7 +25,8 @@ function(yonder_library NAME)
   set(target yonder_${NAME})
   add_library(${target} STATIC ${ARG_SOURCES} ${ARG_PRIVATE_HEADERS})
   add_library(yonder::${NAME} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${NAME} LINKER_LANGUAGE CXX)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${NAME} LINKER_LANGUAGE CXX
+    UNITY_BUILD ${YONDER_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   # A .inc file is included in the middle of another file, so it is installed
   # like a header but not compiled on its own.
   set(textual ${ARG_HEADERS})

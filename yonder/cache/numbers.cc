@@ -8,17 +8,17 @@ namespace {
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-struct Digits {
+struct SignedDigits {
   bool negative = false;
   std::uint64_t magnitude = 0;
 };
 
 // The number at the start of `text`; nothing if there is none, it does not fit in 64 bits
 // or something other than white space follows.
-std::optional<Digits> read_digits(std::string_view text) {
+std::optional<SignedDigits> read_digits(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && is_space(text[at])) ++at;
-  Digits out;
+  SignedDigits out;
   if (at < text.size() && (text[at] == '-' || text[at] == '+')) out.negative = text[at++] == '-';
   const std::size_t first = at;
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) {
@@ -35,7 +35,7 @@ std::optional<Digits> read_digits(std::string_view text) {
 }  // namespace
 
 std::optional<std::int32_t> parse_i32(std::string_view text) {
-  const std::optional<Digits> digits = read_digits(text);
+  const std::optional<SignedDigits> digits = read_digits(text);
   constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   if (!digits || digits->magnitude > kMax + (digits->negative ? 1 : 0)) return std::nullopt;
   const std::uint64_t wrapped = digits->negative ? 0 - digits->magnitude : digits->magnitude;
@@ -43,7 +43,7 @@ std::optional<std::int32_t> parse_i32(std::string_view text) {
 }
 
 std::optional<std::uint64_t> parse_u64(std::string_view text) {
-  const std::optional<Digits> digits = read_digits(text);
+  const std::optional<SignedDigits> digits = read_digits(text);
   if (!digits) return std::nullopt;
   const std::uint64_t value = digits->negative ? 0 - digits->magnitude : digits->magnitude;
   if (static_cast<std::int64_t>(value) < 0 && text.find('-') != std::string_view::npos) return std::nullopt;

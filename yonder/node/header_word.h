@@ -78,6 +78,8 @@ class HeaderWord {
                       std::uint64_t{version & kVersionMask} << kVersionShift |
                       std::uint64_t{id.value()} << kIdShift | std::uint64_t{home.value()} << kHomeShift);
   }
+  // What a slot holds whose object is elsewhere: free, but not memory never used.
+  static constexpr HeaderWord left();
   static constexpr HeaderWord moved_to(FrameId frame, std::uint32_t slot) {
     return HeaderWord(static_cast<std::uint64_t>(SlotState::kMoved) | std::uint64_t{slot} << kStateBits |
                       std::uint64_t{frame.value()} << (kStateBits + kSlotBits));
@@ -147,5 +149,7 @@ class HeaderWord {
 
   std::uint64_t bits_ = 0;
 };
+
+constexpr HeaderWord HeaderWord::left() { return of(BlockId(0), ObjectId(0), 1, SlotState::kLive); }
 
 }  // namespace yonder::node

@@ -19,9 +19,9 @@ using remote::Chain;
 
 namespace {
 
-constexpr std::uint32_t kBuffers = 32;
+constexpr std::uint32_t kTableBuffers = 32;
 
-Result<void> check_rights(const RegionToken& token) {
+Result<void> check_table_rights(const RegionToken& token) {
   if (fabric::allows(token.rights, fabric::Rights::kAll)) return {};
   return fail(ErrorCode::kInvalidArgument, "hash table: memory to be read, written and done atomics in");
 }
@@ -32,7 +32,7 @@ Task<Result<TableVersion>> refuse(Error why) { co_return std::unexpected(why); }
 
 Task<Result<void>> HashTable::async_create(remote::Port port, RegionToken token, TableOptions options,
                                            Deadline deadline) {
-  if (const auto rights = check_rights(token); !rights) co_return rights;
+  if (const auto rights = check_table_rights(token); !rights) co_return rights;
   if (options.log2_buckets < 4 || options.log2_buckets > 40) {
     co_return fail(ErrorCode::kInvalidArgument, "hash table: its first buckets", options.log2_buckets);
   }
@@ -66,7 +66,7 @@ Task<Result<void>> HashTable::async_create(remote::Port port, RegionToken token,
 Task<Result<std::unique_ptr<HashTable>>> HashTable::async_open(fabric::Fabric& fabric, remote::Port port,
                                                                RegionToken token, FrontEndOptions options,
                                                                Deadline deadline) {
-  if (const auto rights = check_rights(token); !rights) co_return std::unexpected(rights.error());
+  if (const auto rights = check_table_rights(token); !rights) co_return std::unexpected(rights.error());
   if (token.length < TableShape::kSpaceBegin || options.chunk_bytes == 0 || options.chunk_bytes % 4096 != 0) {
     co_return fail(ErrorCode::kInvalidArgument, "open a hash table: its memory, or whole pages as chunks");
   }
@@ -84,8 +84,8 @@ Task<Result<std::unique_ptr<HashTable>>> HashTable::async_open(fabric::Fabric& f
       front.shape.bytes > token.length) {
     co_return fail(ErrorCode::kCorrupt, "open a hash table: something else is there");
   }
-  auto pool =
-      remote::BufferPool::create(fabric, {.buffers = kBuffers, .buffer_bytes = internal::kMaxImageBytes});
+  auto pool = remote::BufferPool::create(
+      fabric, {.buffers = kTableBuffers, .buffer_bytes = internal::kMaxImageBytes});
   if (!pool) co_return std::unexpected(pool.error());
   auto core = std::make_unique<TableCore>(port, token, front.shape, options, *std::move(pool));
   if (const auto known = co_await core->refresh(deadline); !known) co_return std::unexpected(known.error());

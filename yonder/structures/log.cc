@@ -20,7 +20,7 @@ using remote::PooledBuffer;
 namespace {
 
 // A buffer holds one unit; so many appends may be under way on one log object.
-constexpr std::uint32_t kBuffers = 16;
+constexpr std::uint32_t kLogBuffers = 16;
 constexpr std::uint32_t kBufferBytes = 64 * 1024;
 // A unit never takes more of the ring: several writers and a reader find room in it.
 constexpr std::uint64_t kMaxUnitShare = 4;
@@ -56,7 +56,7 @@ bool makes_sense(const LogShape& shape, const RegionToken& token) {
   return shape_of(options).has_value() && shape.bytes() <= token.length;
 }
 
-Result<void> check_rights(const RegionToken& token) {
+Result<void> check_log_rights(const RegionToken& token) {
   if (fabric::allows(token.rights, fabric::Rights::kAll)) return {};
   return fail(ErrorCode::kInvalidArgument, "log: its memory must be readable, writable and allow atomics");
 }
@@ -75,7 +75,7 @@ Task<Result<void>> Log::async_create(remote::Port port, RegionToken token, LogOp
                                      Deadline deadline) {
   const Result<LogShape> shape = shape_of(options);
   if (!shape) co_return std::unexpected(shape.error());
-  if (const auto rights = check_rights(token); !rights) co_return rights;
+  if (const auto rights = check_log_rights(token); !rights) co_return rights;
   if (shape->bytes() > token.length) {
     co_return fail(ErrorCode::kInvalidArgument, "log: it needs so many bytes", shape->bytes());
   }
@@ -91,7 +91,7 @@ Task<Result<void>> Log::async_create(remote::Port port, RegionToken token, LogOp
 
 Task<Result<std::unique_ptr<Log>>> Log::async_open(fabric::Fabric& fabric, remote::Port port,
                                                    RegionToken token, Deadline deadline) {
-  if (const auto rights = check_rights(token); !rights) co_return std::unexpected(rights.error());
+  if (const auto rights = check_log_rights(token); !rights) co_return std::unexpected(rights.error());
   if (token.length < LogShape::kStatesOffset) co_return fail(ErrorCode::kInvalidArgument, "log: no memory");
   struct {
     std::uint64_t magic = 0;
@@ -106,7 +106,7 @@ Task<Result<std::unique_ptr<Log>>> Log::async_open(fabric::Fabric& fabric, remot
   if (front.magic != internal::kLogReady || !makes_sense(front.shape, token)) {
     co_return fail(ErrorCode::kCorrupt, "open a log: something else is there");
   }
-  auto pool = remote::BufferPool::create(fabric, {.buffers = kBuffers, .buffer_bytes = kBufferBytes});
+  auto pool = remote::BufferPool::create(fabric, {.buffers = kLogBuffers, .buffer_bytes = kBufferBytes});
   if (!pool) co_return std::unexpected(pool.error());
   std::unique_ptr<Log> log(new Log(port, token, front.shape, *std::move(pool)));
   const auto bounds = co_await log->refresh_bounds(deadline);
@@ -221,7 +221,7 @@ Task<Result<PooledBuffer>> Log::take_buffer(Deadline deadline) {
   for (;;) {
     if (auto buffer = pool_->try_take()) co_return *std::move(buffer);
     if (deadline.passed(port_.clock().now())) {
-      co_return fail(ErrorCode::kResourceExhausted, "append: too many are under way", kBuffers);
+      co_return fail(ErrorCode::kResourceExhausted, "append: too many are under way", kLogBuffers);
     }
     co_await port_.scheduler().sleep_for(kPause);
   }

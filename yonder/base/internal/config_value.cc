@@ -32,7 +32,7 @@ std::vector<std::string> choice_names(const ConfigEntry& entry) {
   return names;
 }
 
-std::string quoted(std::string_view text) {
+std::string toml_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -120,9 +120,9 @@ std::string toml_text(const ConfigValue& value) {
                         [](std::int64_t number) { return fmt::format("{}", number); },
                         // "1" for 1.0, which TOML reads as an integer: a decimal option takes both.
                         [](double number) { return fmt::format("{}", number); },
-                        [](Bytes bytes) { return quoted(exact_string(bytes)); },
-                        [](Duration duration) { return quoted(exact_string(duration)); },
-                        [](const std::string& text) { return quoted(text); },
+                        [](Bytes bytes) { return toml_quoted(exact_string(bytes)); },
+                        [](Duration duration) { return toml_quoted(exact_string(duration)); },
+                        [](const std::string& text) { return toml_quoted(text); },
                     },
                     value);
 }

@@ -8,9 +8,9 @@
 namespace yonder::fabric::tcp {
 
 void Binding::await_idle(Duration grace) const {
-  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 100'000};
+  constexpr timespec kPoll{.tv_sec = 0, .tv_nsec = 100'000};
   const Instant until = os::SteadyClock::read() + grace;
-  while (!is_idle() && os::SteadyClock::read() < until) ::nanosleep(&kPause, nullptr);
+  while (!is_idle() && os::SteadyClock::read() < until) ::nanosleep(&kPoll, nullptr);
 }
 
 void Binding::kill() {

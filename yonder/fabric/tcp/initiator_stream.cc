@@ -9,8 +9,6 @@
 namespace yonder::fabric::tcp {
 namespace {
 
-constexpr Instant kNever = Instant::from_ns(INT64_MAX);
-
 std::uint32_t ring_mask(std::uint32_t depth) { return std::bit_ceil(2 * depth) - 1; }  // I3
 
 }  // namespace
@@ -111,7 +109,7 @@ void InitiatorStream::copy_inline(Slot& slot) {
 
 bool InitiatorStream::expire(Instant now) {
   if (now < earliest_) return false;
-  earliest_ = kNever;
+  earliest_ = kNoTimer;
   bool expired = false;
   for (std::uint32_t i = tail_; i != head_; ++i) {
     const Slot& s = slot(i);
@@ -149,7 +147,7 @@ void InitiatorStream::end_all(ErrorCode status) {
   spill_.clear();
   spill_sent_ = 0;
   parser_.reset();
-  earliest_ = kNever;
+  earliest_ = kNoTimer;
 }
 
 }  // namespace yonder::fabric::tcp

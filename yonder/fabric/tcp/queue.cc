@@ -10,7 +10,6 @@
 namespace yonder::fabric::tcp {
 namespace {
 
-constexpr Instant kNever = Instant::from_ns(INT64_MAX);
 constexpr Duration kDefaultWait = std::chrono::seconds(1);
 
 }  // namespace
@@ -138,7 +137,7 @@ void TcpQueue::progress_ready() {
 }
 
 void TcpQueue::expire(Instant now) {
-  earliest_ = kNever;
+  earliest_ = kNoTimer;
   for (TcpEndpoint* endpoint : endpoints_) earliest_ = std::min(earliest_, endpoint->expire(now));
 }
 

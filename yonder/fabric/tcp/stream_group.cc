@@ -6,8 +6,6 @@
 namespace yonder::fabric::tcp {
 namespace {
 
-constexpr Instant kNever = Instant::from_ns(INT64_MAX);
-
 std::uint64_t token_of(StreamId id) { return std::uint64_t{id.use} << 32 | id.slot; }
 StreamId id_of(std::uint64_t token) {
   return {.slot = static_cast<std::uint32_t>(token), .use = static_cast<std::uint32_t>(token >> 32)};
@@ -174,7 +172,7 @@ bool StreamGroup::serve_ready(Instant now) {
 // Timers are rare (a stalled peer, a missing receive): when the earliest is due,
 // all streams are looked at and the bound is computed afresh.
 bool StreamGroup::serve_due(Instant now, bool receives_came) {
-  timer_ = kNever;
+  timer_ = kNoTimer;
   bool worked = false;
   for (std::uint32_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].stream == nullptr) continue;

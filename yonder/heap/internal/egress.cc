@@ -11,12 +11,6 @@
 namespace yonder::heap::internal {
 namespace {
 
-GranuleBits load(const AtomicGranuleBits& bits) {
-  GranuleBits copy;
-  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = bits[i].load(std::memory_order_relaxed);
-  return copy;
-}
-
 // What the calling thread has used of a core: others' turns do not count.
 std::uint64_t cpu_ns() {
   timespec now{};

@@ -16,12 +16,6 @@
 namespace yonder::heap::internal {
 namespace {
 
-GranuleBits load(const AtomicGranuleBits& bits) {
-  GranuleBits copy;
-  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = bits[i].load(std::memory_order_relaxed);
-  return copy;
-}
-
 GranuleBits cold_of(const ForwardRecord& record) {
   GranuleBits cold;
   for (std::size_t i = 0; i < cold.size(); ++i) cold[i] = record.live[i] & ~record.hot[i];

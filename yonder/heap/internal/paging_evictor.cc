@@ -12,7 +12,7 @@ namespace yonder::heap::internal {
 namespace {
 
 constexpr Duration kLookInterval = std::chrono::milliseconds(100);
-constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(20);
+constexpr Duration kRetryWriteAfter = std::chrono::milliseconds(20);
 // A sweep's length while nobody waits for it: small enough that a fault which then does
 // wait gets the lock soon.
 constexpr std::size_t kSweepPages = 128;
@@ -147,7 +147,7 @@ void PagingEvictor::run(const std::stop_token& stop) {
       if (const Result<void> swept = sweep_down(); !swept) {
         process_logger().log(limit_log, LogLevel::kWarn, "heap", "far memory does not take pages",
                              {{"error", swept.error()}});
-        sleep(kRetryAfterFailure);
+        sleep(kRetryWriteAfter);
         continue;
       }
     }

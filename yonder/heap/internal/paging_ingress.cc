@@ -30,7 +30,7 @@ class Patience {
 
 // Waking who waits for a lend costs as much as this pause, and lends are rare.
 constexpr Duration kLookAtLend = std::chrono::microseconds(20);
-constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(5);
+constexpr Duration kRetryReadAfter = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Result<std::size_t> PagingIngress::bring(const Wish& wish, Deadline deadline) {
         const Result<std::size_t> brought = bring_missing(wish, word, deadline);
         if (!brought) {
           if (deadline.passed(os::SteadyClock::read())) return brought;
-          std::this_thread::sleep_for(kRetryAfterFailure);
+          std::this_thread::sleep_for(kRetryReadAfter);
         } else if (*brought != 0) {
           return brought;
         }

@@ -34,6 +34,13 @@ namespace yonder::heap::internal {
 using GranuleBits = std::array<std::uint64_t, 4>;
 using AtomicGranuleBits = std::array<std::atomic<std::uint64_t>, 4>;
 
+// relaxed: whoever needs more than a guess has closed the page.
+inline GranuleBits load(const AtomicGranuleBits& bits) {
+  GranuleBits copy;
+  for (std::size_t i = 0; i < copy.size(); ++i) copy[i] = bits[i].load(std::memory_order_relaxed);
+  return copy;
+}
+
 // Calls f(word number, mask) for the words that the granules [first, first + count) touch.
 template <typename F>
 void for_granule_words(std::uint32_t first, std::uint32_t count, F&& f) {

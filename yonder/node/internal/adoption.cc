@@ -7,12 +7,7 @@
 #include "yonder/base/check.h"
 
 namespace yonder::node::internal {
-namespace {
-
-// What a slot holds whose object is elsewhere: free, but not memory never used.
-constexpr HeaderWord kLeft = HeaderWord::of(BlockId(0), ObjectId(0), 1, SlotState::kLive);
-
-}  // namespace
+namespace {}  // namespace
 
 Result<AdoptionReport> Adoption::run() {
   YONDER_TRY_VOID(survey_.run());
@@ -38,7 +33,7 @@ Result<void> Adoption::repair() {
   finish_writes();
   settle_moves();
   for (const HalfMovedBlock& half : survey_.half_moved) YONDER_TRY_VOID(finish_block(half));
-  for (const FoundSlot& at : survey_.moved) store_word(at, kLeft);
+  for (const FoundSlot& at : survey_.moved) store_word(at, HeaderWord::left());
   return {};
 }
 
@@ -95,7 +90,7 @@ void Adoption::distrust_fresh_slots() {
     if (!classes.contains(frame.size_class)) continue;
     for (std::uint32_t slot = 0; slot < frame.shape.slots; ++slot) {
       const FoundSlot at{.frame = id, .slot = slot};
-      if (survey_.word_at(at).never_used()) store_word(at, kLeft);
+      if (survey_.word_at(at).never_used()) store_word(at, HeaderWord::left());
     }
   }
 }

@@ -13,12 +13,11 @@ constexpr std::size_t kBlocksPerStep = 512;
 
 // The frame was left by a run that was stopped. R4: nobody follows its words now.
 void erase_moved_words(Frame& frame) {
-  constexpr HeaderWord kLeft = HeaderWord::of(BlockId(0), ObjectId(0), 1, SlotState::kLive);
   for (std::uint32_t slot = 0; slot < frame.slots(); ++slot) {
     if (!frame.load_header(slot).is_moved()) continue;
     // release: keeps the order of the headers; a reader that still comes here
     // finds a free slot, and the table's new entry.
-    frame.header(slot).store(kLeft.bits(), std::memory_order_release);
+    frame.header(slot).store(HeaderWord::left().bits(), std::memory_order_release);
   }
 }
 

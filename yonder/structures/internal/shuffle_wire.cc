@@ -9,7 +9,7 @@
 namespace yonder::structures::internal {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x53524e444e4f5931;  // "1YONDNRS" in memory order
+constexpr std::uint64_t kShuffleMagic = 0x53524e444e4f5931;  // "1YONDNRS" in memory order
 constexpr std::uint32_t kVersion = 1;
 
 }  // namespace
@@ -27,7 +27,7 @@ Result<void> check_shape(const InboxShape& shape) {
 
 void InboxGreeting::encode(std::span<std::byte, kEncodedBytes> out) const {
   std::ranges::fill(out, std::byte{0});
-  put_field(out, 0, kMagic);
+  put_field(out, 0, kShuffleMagic);
   put_field(out, 8, kVersion);
   put_field(out, 12, receiver);
   put_field(out, 16, shape.senders);
@@ -37,7 +37,7 @@ void InboxGreeting::encode(std::span<std::byte, kEncodedBytes> out) const {
 }
 
 Result<InboxGreeting> InboxGreeting::decode(std::span<const std::byte> bytes) {
-  if (bytes.size() != kEncodedBytes || get_field<std::uint64_t>(bytes, 0) != kMagic ||
+  if (bytes.size() != kEncodedBytes || get_field<std::uint64_t>(bytes, 0) != kShuffleMagic ||
       get_field<std::uint32_t>(bytes, 8) != kVersion)
     return fail(ErrorCode::kProtocolMismatch, "shuffle: no receiver of this version at the address");
   InboxGreeting greeting;

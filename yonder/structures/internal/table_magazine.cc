@@ -9,10 +9,10 @@ namespace yonder::structures::internal {
 
 namespace {
 
-constexpr std::uint64_t kMagic = 0x656E697A6167614DULL;  // "Magazine": no bucket has such a name.
+constexpr std::uint64_t kMagazineMagic = 0x656E697A6167614DULL;  // "Magazine": no bucket has such a name.
 
 struct Head {
-  std::uint64_t magic = kMagic;
+  std::uint64_t magic = kMagazineMagic;
   std::uint64_t next = 0;
   std::uint64_t count = 0;
   std::uint64_t checksum = 0;
@@ -48,7 +48,7 @@ std::optional<Magazine> Magazine::parse(std::uint64_t name, std::span<const std:
   Head head;
   if (bytes.size() < sizeof head) return std::nullopt;
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.magic != kMagic || head.count == 0 || head.count > (bytes.size() - sizeof head) / 8)
+  if (head.magic != kMagazineMagic || head.count == 0 || head.count > (bytes.size() - sizeof head) / 8)
     return std::nullopt;
   const std::span<const std::byte> words = bytes.subspan(sizeof head, 8 * head.count);
   if (head.checksum != checksum_of(head, words)) return std::nullopt;

@@ -5,14 +5,11 @@
 // Concurrency: step() and the getters run under the service's lock.
 // Lifetime: owned by the service until step() says that it is over.
 
-#include <cstdint>
-
 #include "yonder/base/time.h"
+#include "yonder/fabric/tcp/internal/timer.h"
 #include "yonder/os/fd.h"
 
 namespace yonder::fabric::tcp {
-
-inline constexpr Instant kNoTimer = Instant::from_ns(INT64_MAX);
 
 // Lets an errand take its descriptor out of the service's epoll before it gives
 // the socket to somebody else.

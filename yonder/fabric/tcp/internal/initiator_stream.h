@@ -44,6 +44,7 @@
 #include "yonder/fabric/tcp/internal/finished_ring.h"
 #include "yonder/fabric/tcp/internal/gather.h"
 #include "yonder/fabric/tcp/internal/parser.h"
+#include "yonder/fabric/tcp/internal/timer.h"
 #include "yonder/fabric/tcp/internal/transport.h"
 #include "yonder/fabric/types.h"
 
@@ -165,7 +166,7 @@ class InitiatorStream {
   std::unique_ptr<std::byte[]> inlined_;
   std::uint32_t tail_ = 0;
   std::uint32_t head_ = 0;
-  Instant earliest_ = Instant::from_ns(INT64_MAX);
+  Instant earliest_ = kNoTimer;
 
   // Sending: everything before send_ has left, and send_offset_ bytes of it.
   std::uint32_t send_ = 0;

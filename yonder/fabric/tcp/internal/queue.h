@@ -25,6 +25,7 @@
 #include "yonder/fabric/tcp/internal/finished_ring.h"
 #include "yonder/fabric/tcp/internal/service.h"
 #include "yonder/fabric/tcp/internal/stream_group.h"
+#include "yonder/fabric/tcp/internal/timer.h"
 #include "yonder/os/epoll.h"
 #include "yonder/os/steady_clock.h"
 
@@ -94,7 +95,7 @@ class TcpQueue final : public CompletionQueue {
   // The queue's thread.
   FinishedRing finished_;
   std::vector<TcpEndpoint*> endpoints_;
-  Instant earliest_ = Instant::from_ns(INT64_MAX);
+  Instant earliest_ = kNoTimer;
   unsigned rounds_ = 0;
 
   std::mutex mutex_;

@@ -32,6 +32,7 @@
 #include "yonder/fabric/tcp/internal/doorbell.h"
 #include "yonder/fabric/tcp/internal/inbox.h"
 #include "yonder/fabric/tcp/internal/target_stream.h"
+#include "yonder/fabric/tcp/internal/timer.h"
 #include "yonder/os/epoll.h"
 
 namespace yonder::fabric::tcp {
@@ -129,7 +130,7 @@ class StreamGroup final : public Kick {
   std::size_t next_busy_ = 0;
   unsigned rounds_ = 0;
   Attention attention_;
-  Instant timer_ = Instant::from_ns(INT64_MAX);  // A lower bound over all streams.
+  Instant timer_ = kNoTimer;  // A lower bound over all streams.
 };
 
 }  // namespace yonder::fabric::tcp
