@@ -432,6 +432,7 @@ PagedSpaceStats PagedSpace::stats() const {
           .written_pages = value(counters.written_pages),
           .rescued_pages = value(counters.rescued_pages),
           .stalls = value(counters.stalls),
+          .own_sweeps = value(counters.own_sweeps),
           .failures = value(counters.failures)};
 }
 
