@@ -106,11 +106,10 @@ void write_stats(const Runtime& far, const std::string& path) {
   std::fprintf(file,
                "{\"pid\":%d,\"resident_bytes\":%lu,\"budget_bytes\":%lu,\"faults\":%lu,\"write_faults\":%lu,"
                "\"fetched_pages\":%lu,\"ahead_pages\":%lu,\"fresh_pages\":%lu,\"left_pages\":%lu,"
-               "\"written_pages\":%lu,\"rescued_pages\":%lu,\"stalls\":%lu,\"own_sweeps\":%lu,"
-               "\"failures\":%lu}\n",
+               "\"written_pages\":%lu,\"rescued_pages\":%lu,\"stalls\":%lu,\"failures\":%lu}\n",
                ::getpid(), stats.resident_bytes, stats.budget_bytes, stats.faults, stats.write_faults,
                stats.fetched_pages, stats.ahead_pages, stats.fresh_pages, stats.left_pages,
-               stats.written_pages, stats.rescued_pages, stats.stalls, stats.own_sweeps, stats.failures);
+               stats.written_pages, stats.rescued_pages, stats.stalls, stats.failures);
   std::fclose(file);
 }
 

@@ -432,7 +432,6 @@ PagedSpaceStats PagedSpace::stats() const {
           .written_pages = value(counters.written_pages),
           .rescued_pages = value(counters.rescued_pages),
           .stalls = value(counters.stalls),
-          .own_sweeps = value(counters.own_sweeps),
           .failures = value(counters.failures)};
 }
 

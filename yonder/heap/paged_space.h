@@ -66,7 +66,6 @@ struct PagedSpaceStats {
   std::uint64_t written_pages = 0;
   std::uint64_t rescued_pages = 0;
   std::uint64_t stalls = 0;
-  std::uint64_t own_sweeps = 0;
   std::uint64_t failures = 0;
 };
 

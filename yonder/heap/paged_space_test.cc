@@ -120,31 +120,6 @@ TEST(PagedSpace, BringsOnlyWhatIsAskedForToWhoReadsAtRandom) {
   EXPECT_EQ(space->stats().ahead_pages, before.ahead_pages);
 }
 
-TEST(PagedSpace, WhoeverFaultsAloneMakesRoomItself) {
-  const auto space = make_space();
-  fill(*space);
-  const PagedSpaceStats before = space->stats();
-  for (std::size_t i = 0; i < kPages; ++i)
-    ASSERT_EQ(words_of(*space, i * 797 % kPages)[i * 797 % kPages % 512], i * 797 % kPages + 1);
-  const PagedSpaceStats after = space->stats();
-  EXPECT_GT(after.own_sweeps, before.own_sweeps);
-  EXPECT_LE(after.resident_bytes, kBudgetPages * kPageBytes);
-}
-
-// Transfers that take time are for a thread that has it.
-TEST(PagedSpace, NobodyWhoFaultsWaitsForAFarStoreIfThereIsRoom) {
-  auto store = SlotStore::open(
-      {.link = "model=rdma100g", .bytes = Bytes(PagedSpace::store_bytes(kPages * kPageBytes))});
-  ASSERT_TRUE(store) << store.error().to_string();
-  const auto space =
-      PagedSpace::create({.bytes = Bytes(kPages * kPageBytes), .budget = Bytes(kBudgetPages * kPageBytes)},
-                         std::move(*store))
-          .value();
-  fill(*space);
-  for (std::size_t page = 0; page < kPages; ++page) ASSERT_EQ(words_of(*space, page)[page % 512], page + 1);
-  EXPECT_EQ(space->stats().own_sweeps, 0u);
-}
-
 TEST(PagedSpace, ObeysABudgetThatChanges) {
   const auto space = make_space({.budget = Bytes(1024 * kPageBytes)});
   fill(*space);

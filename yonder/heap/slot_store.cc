@@ -60,7 +60,6 @@ Result<void> SlotStore::open_embedded(const SlotStoreOptions& options) {
   const std::size_t bytes = os::round_up(options.bytes.count(), kPageBytes);
   YONDER_TRY(memfd, os::Memfd::create({.name = "yonder-far", .size = bytes}));
   memfd_ = std::move(memfd);
-  is_modelled_ = !options.link.empty();
   YONDER_TRY(memory,
              os::Mapping::of_file(memfd_->fd(), {.bytes = bytes, .protection = os::Protection::kReadWrite}));
   memory_ = std::move(memory);

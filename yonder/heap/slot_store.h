@@ -101,9 +101,6 @@ class SlotStore {
   // with it, a connection is not.
   bool is_shared_with_children() const { return memfd_.has_value(); }
 
-  // Whether a transfer is a copy by the calling thread, which waits for nobody.
-  bool is_here() const { return memfd_.has_value() && !is_modelled_; }
-
   // Gives the extent back to the node before the store ends: transfers fail from now on.
   void give_back() YONDER_NO_THREAD_SAFETY_ANALYSIS;
 
@@ -148,7 +145,6 @@ class SlotStore {
   Result<void> move_many(Lane& lane, fabric::Op op, std::span<const Transfer> transfers);
 
   std::unique_ptr<fabric::Fabric> fabric_;
-  bool is_modelled_ = false;        // By a link that is as far away as a network.
   std::optional<os::Memfd> memfd_;  // Of the embedded store, with what follows.
   os::Mapping memory_;
   fabric::Region region_;

@@ -53,7 +53,6 @@ struct PagingCounters {
   std::atomic<std::uint64_t> written_pages{0};  // Of these, by a write.
   std::atomic<std::uint64_t> rescued_pages{0};  // Written while they were leaving.
   std::atomic<std::uint64_t> stalls{0};         // Faults that had to make room themselves.
-  std::atomic<std::uint64_t> own_sweeps{0};     // By threads that fault, ahead of need.
   std::atomic<std::uint64_t> failures{0};       // Transfers that the store refused or lost.
 };
 

@@ -17,14 +17,6 @@ constexpr Duration kRetryAfterFailure = std::chrono::milliseconds(20);
 // wait gets the lock soon.
 constexpr std::size_t kSweepPages = 128;
 
-// A sweep by who faults alone: some 50 µs, once for as many faults.
-constexpr std::size_t kOwnSweepPages = 64;
-// So many faults in a row by one thread, and it is alone.
-constexpr std::uint32_t kAlone = 256;
-
-// Its address is another one in every thread.
-thread_local constinit char this_thread = 0;
-
 // Signals of the program are for its own threads.
 class AllSignalsBlocked {
  public:
@@ -74,31 +66,8 @@ std::uint64_t PagingEvictor::slack(std::uint64_t limit) {
 
 std::size_t PagingEvictor::reserve_up_to(std::size_t pages) {
   const std::size_t reserved = core_.reserve_up_to(pages, limit());
-  const bool is_alone = reserves_alone();
-  if (is_short() && !(is_alone && sweep_here())) wake();
+  wake_if_needed();
   return reserved;
-}
-
-bool PagingEvictor::reserves_alone() {
-  const void* const me = &this_thread;
-  if (last_reserver_.load(std::memory_order_relaxed) != me) {
-    last_reserver_.store(me, std::memory_order_relaxed);
-    in_a_row_.store(0, std::memory_order_relaxed);
-    return false;
-  }
-  const std::uint32_t row = in_a_row_.load(std::memory_order_relaxed);
-  if (row >= kAlone) return core_.store().is_here();
-  in_a_row_.store(row + 1, std::memory_order_relaxed);
-  return false;
-}
-
-bool PagingEvictor::sweep_here() {
-  if (!lock_.try_lock()) return false;
-  const Result<std::size_t> swept = sweeper_.sweep(kOwnSweepPages);
-  lock_.unlock();
-  if (!swept || *swept == 0) return false;
-  count(core_.counters().own_sweeps);
-  return true;
 }
 
 Result<void> PagingEvictor::reserve_one(Deadline deadline) {
@@ -130,16 +99,9 @@ void PagingEvictor::set_budget_pages(std::uint64_t pages) {
   wake_if_needed();
 }
 
-bool PagingEvictor::is_short() const {
-  const std::uint64_t most = limit();
-  return core_.resident() >= most - slack(most) / 2;
-}
-
 void PagingEvictor::wake_if_needed() {
-  if (is_short()) wake();
-}
-
-void PagingEvictor::wake() {
+  const std::uint64_t most = limit();
+  if (core_.resident() < most - slack(most) / 2) return;
   // relaxed: who misses a thread that falls asleep now is not alone, or sweeps itself.
   if (asleep_.load(std::memory_order_relaxed) == 0) return;
   if (asleep_.exchange(0, std::memory_order_acq_rel) != 0) {

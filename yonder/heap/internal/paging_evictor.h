@@ -6,14 +6,8 @@
 // when little room is left and stops when there is enough again, so that most faults find
 // room; a fault that finds none sweeps itself.
 //
-// If all faults come from one thread, and the store is a copy away, that thread sweeps: a few
-// pages now and then, ahead of need. Protecting a page from another core interrupts the core
-// that uses it (10 µs and more for each run of neighbours, which for random faults are short);
-// from the core that uses it, protecting interrupts nobody. A program of one thread so loses
-// less than the background thread would take from it, and nobody else's core is used.
-//
 //   limit = budget − other memory          never exceeded by a reservation
-//   limit − slack/2                        the thread is woken, or who faults alone sweeps
+//   limit − slack/2                        the thread is woken
 //   limit − slack                          the thread stops
 //
 // Concurrency: reserve, set_budget and wake from any thread, also in a signal handler.
@@ -61,13 +55,7 @@ class PagingEvictor {
 
  private:
   static std::uint64_t slack(std::uint64_t limit);
-  bool is_short() const;
   void wake_if_needed();
-  void wake();
-  // Whether only the calling thread has reserved for a while.
-  bool reserves_alone();
-  // False: another one sweeps, or nothing could leave.
-  bool sweep_here();
   Result<void> make_room(Deadline deadline);
   void run(const std::stop_token& stop);
   Result<void> sweep_down();
@@ -81,10 +69,6 @@ class PagingEvictor {
   sync::SpinLock lock_;
   PagingSweeper sweeper_ YONDER_GUARDED_BY(lock_);
   std::atomic<std::uint32_t> asleep_{0};
-  // Who reserved last, and how often in a row. relaxed, and not one word: a wrong answer costs
-  // an interrupt or a wake-up.
-  std::atomic<const void*> last_reserver_{nullptr};
-  std::atomic<std::uint32_t> in_a_row_{0};
   std::jthread thread_;  // Last: it uses all of the above.
 };
 
