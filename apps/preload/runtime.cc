@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "apps/preload/processes.h"
+#include "apps/preload/refusals.h"
 #include "apps/preload/signals.h"
 #include "yonder/base/log.h"
 #include "yonder/base/units.h"
@@ -142,6 +143,9 @@ void start() {
   const std::uint64_t local = number_of("YONDER_LOCAL_BYTES", far_bytes / 4);
   const std::uint64_t bytes = os::round_up(far_bytes, heap::kPageBytes);
   const std::string node = text_of("YONDER_NODE");
+  // Before the store makes threads: what they start must not have them either.
+  if (const Result<void> refused = refuse_asynchronous_calls(); !refused)
+    refuse("a filter of system calls", refused.error().to_string());
   auto store = heap::SlotStore::open({.node = node,
                                       .name = node.empty() ? "" : extent_name(),
                                       .adopt = true,

@@ -125,8 +125,8 @@ class Server {
     return outcome_of(load("set", sizes, sizes.keys * 3, 32));
   }
   // Requests per second.
-  Result<double> measure(const char* test, const Sizes& sizes) {
-    return load(test, sizes, sizes.requests, 1);
+  Result<double> measure(const char* test, const Sizes& sizes, int pipeline) {
+    return load(test, sizes, pipeline == 1 ? sizes.requests : 3 * sizes.requests, pipeline);
   }
   pid_t pid() const { return child_.pid(); }
 
@@ -165,16 +165,22 @@ class Server {
   int port_;
 };
 
+// One request at a time for a client, and many: then memory is more of the work, and the
+// kernel's way from one process to the other is less.
+constexpr std::array kPipelines = {1, 16};
+
 struct Rates {
-  std::vector<double> get;
-  std::vector<double> set;
+  std::array<std::vector<double>, kPipelines.size()> get;
+  std::array<std::vector<double>, kPipelines.size()> set;
 };
 
 Result<void> one_round(Server& server, const Sizes& sizes, Rates& rates) {
-  YONDER_TRY(get, server.measure("get", sizes));
-  YONDER_TRY(set, server.measure("set", sizes));
-  rates.get.push_back(get);
-  rates.set.push_back(set);
+  for (std::size_t i = 0; i < kPipelines.size(); ++i) {
+    YONDER_TRY(get, server.measure("get", sizes, kPipelines[i]));
+    YONDER_TRY(set, server.measure("set", sizes, kPipelines[i]));
+    rates.get[i].push_back(get);
+    rates.set[i].push_back(set);
+  }
   return {};
 }
 
@@ -184,19 +190,26 @@ std::vector<double> quotients(const std::vector<double>& ours, const std::vector
   return out;
 }
 
-void tell(Report& report, const Rates& ours, const std::optional<Rates>& swap) {
-  report.result("get_per_s", median(ours.get));
-  report.result("set_per_s", median(ours.set));
-  if (!swap) return;
-  report.result("swap_get_per_s", median(swap->get));
-  report.result("swap_set_per_s", median(swap->set));
-  const std::vector<double> get = quotients(ours.get, swap->get);
-  const std::vector<double> set = quotients(ours.set, swap->set);
-  report.ratio("redis_get_vs_swap", get);
-  report.ratio("redis_set_vs_swap", set);
-  std::vector<double> both;
-  for (std::size_t i = 0; i < get.size(); ++i) both.push_back(std::sqrt(get[i] * set[i]));
-  report.ratio("redis_vs_swap", both);
+void tell_rates(Report& report, const std::string& who, const Rates& rates) {
+  for (std::size_t i = 0; i < kPipelines.size(); ++i) {
+    const std::string suffix = i == 0 ? "" : "_pipelined";
+    report.result(who + "get" + suffix + "_per_s", median(rates.get[i]));
+    report.result(who + "set" + suffix + "_per_s", median(rates.set[i]));
+  }
+}
+
+void tell_ratios(Report& report, const Rates& ours, const Rates& theirs, const std::string& whom) {
+  for (std::size_t i = 0; i < kPipelines.size(); ++i) {
+    const std::string prefix = i == 0 ? "redis" : "redis_pipelined";
+    const std::vector<double> get = quotients(ours.get[i], theirs.get[i]);
+    const std::vector<double> set = quotients(ours.set[i], theirs.set[i]);
+    report.ratio(prefix + "_get_vs_" + whom, get);
+    report.ratio(prefix + "_set_vs_" + whom, set);
+    std::vector<double> both;
+    for (std::size_t round = 0; round < get.size(); ++round)
+      both.push_back(std::sqrt(get[round] * set[round]));
+    report.ratio(prefix + "_vs_" + whom, both);
+  }
 }
 
 // Swap is a matter of the whole machine, and some kernels do not survive it: with --quick only if
@@ -225,10 +238,11 @@ Result<void> run_redis_bench(const Options& options, Report& report) {
                                   std::to_string(local.count()), "--"},
                                  folder.path(), "ours"));
   YONDER_TRY_VOID(ours.fill(sizes));
+  YONDER_TRY(plain, Server::start({}, folder.path(), "plain"));
+  YONDER_TRY_VOID(plain.fill(sizes));
   std::optional<Server> swap;
   if (cage) {
     auto server = Server::start(cage->caged({}), folder.path(), "swap");
-    // The kernel may kill it: its swap can fall behind a server that is being filled.
     const Result<void> filled = server ? server->fill(sizes) : outcome_of(server);
     if (filled) {
       swap.emplace(std::move(*server));
@@ -237,14 +251,22 @@ Result<void> run_redis_bench(const Options& options, Report& report) {
     }
   }
   Rates our_rates;
+  Rates plain_rates;
   Rates swap_rates;
   for (int round = 0; round < sizes.rounds; ++round) {
     // Who goes first alternates, so that a drift of the machine hits both alike.
     if (swap && round % 2 == 1) YONDER_TRY_VOID(one_round(*swap, sizes, swap_rates));
     YONDER_TRY_VOID(one_round(ours, sizes, our_rates));
     if (swap && round % 2 == 0) YONDER_TRY_VOID(one_round(*swap, sizes, swap_rates));
+    YONDER_TRY_VOID(one_round(plain, sizes, plain_rates));
   }
-  tell(report, our_rates, swap ? std::optional(swap_rates) : std::nullopt);
+  tell_rates(report, "", our_rates);
+  tell_rates(report, "plain_", plain_rates);
+  tell_ratios(report, our_rates, plain_rates, "plain");
+  if (swap) {
+    tell_rates(report, "swap_", swap_rates);
+    tell_ratios(report, our_rates, swap_rates, "swap");
+  }
   swap.reset();  // Before its cage.
   return {};
 }

@@ -2,7 +2,12 @@
 // `yonder bench heap-redis`: an unmodified redis-server of which half fits into local
 // memory, under `yonder run` and under the kernel's swap on a RAM-backed device.
 //
-// Both servers hold the same data and run side by side; redis-benchmark loads one after the
+//   redis_vs_swap             geometric mean of GET and SET (redis_get_vs_swap, redis_set_vs_swap)
+//   redis_vs_plain            the same against a server with all of its memory: what the
+//                             best paging could reach is redis_vs_swap / redis_vs_plain
+//   redis_pipelined_vs_…      with 16 requests under way for each client
+//
+// All servers hold the same data and run side by side; redis-benchmark loads one after the
 // other in short rounds. Swap needs root, a memory cgroup (v1) and zram: where it
 // cannot be set up the report has our figures and says why there is no ratio. Everything
 // that was set up is undone.

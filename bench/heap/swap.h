@@ -3,11 +3,22 @@
 // so much in memory.
 //
 // Needs root, cgroup v1 and zram. Everything is made by a shell that undoes it when its
-// standard input ends: so it is undone also if this process dies.
+// standard input ends: so it is undone also if this process dies. What a shell that was killed
+// has left behind, the next one undoes.
+//
+// A small group that fills quickly is killed by the kernel for want of memory, though nearly
+// all of it could leave: reclaim (without MGLRU) takes pages from the inactive list, and refills that
+// from the active one if it is *short by the group's statistics*, which the kernel brings up
+// to date every two seconds. Until then a group whose pages were made in this time and used
+// twice has an inactive list that is empty and believed to be long, and sixteen passes over
+// nothing, half a millisecond, are an out-of-memory to it. So a process minds the group: to
+// read memory.stat brings the numbers up to date, 200 times a second; the kernel is told to
+// let processes wait rather than kill them (memory.oom_control), and those that do are woken, by
+// a limit that is raised and lowered again.
 //
 // Concurrency: one thread. Lifetime: move-only; the destructor waits until all is undone.
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +55,8 @@ class SwapBed {
   os::Child shell_;
   os::Fd stop_;  // The write end of the shell's standard input.
   std::string group_;
+  os::Fd stop_minder_;  // The minder ends when this is closed.
+  std::optional<os::Child> minder_;
 };
 
 }  // namespace yonder::bench::heap

@@ -2,6 +2,7 @@
 // and is killed in the middle of the work; and children made by fork.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +94,80 @@ TEST_P(FarHeapOverTcpTest, AStalledNodeIsAnErrorInTimeAndThenGoesOn) {
     ASSERT_TRUE(item) << item.error().to_string();
     ASSERT_TRUE((*item)->is(i));
   }
+  items_.clear();
+}
+
+// As configured: no error, however long it takes, and what comes then is right.
+TEST_P(FarHeapOverTcpTest, AStalledNodeIsWaitedForIfThatIsWanted) {
+  const auto heap = make_heap({.timeout = 100ms, .wait_for_node = true});
+  fill(20'000);
+  EXPECT_TRUE(daemon_.child().kill(SIGSTOP));
+  std::atomic<std::uint64_t> read{0};
+  std::atomic<std::uint64_t> errors{0};
+  {
+    const std::jthread reader([&] {
+      for (std::uint64_t i = 0; i < items_.size(); ++i) {
+        const auto item = items_[i].try_read();
+        if (!item || !(*item)->is(i)) errors.fetch_add(1);
+        read.fetch_add(1);
+      }
+    });
+    std::this_thread::sleep_for(500ms);
+    EXPECT_LT(read.load(), items_.size()) << "five timeouts have passed, and it still waits";
+    EXPECT_TRUE(daemon_.child().kill(SIGCONT));
+  }
+  EXPECT_EQ(read.load(), items_.size());
+  EXPECT_EQ(errors.load(), 0u);
+  items_.clear();
+}
+
+struct Lost {
+  ErrorCode code;
+};
+
+TEST_P(FarHeapOverTcpTest, WhoeverReadsWithoutAPlanIsSentToOnLost) {
+  const auto heap =
+      make_heap({.timeout = 200ms, .on_lost = [](const Error& error) { throw Lost{.code = error.code()}; }});
+  fill(20'000);
+  EXPECT_TRUE(daemon_.child().kill(SIGKILL));
+  ErrorCode code = ErrorCode::kOk;
+  try {
+    for (std::uint64_t i = 0; i < items_.size(); ++i) ASSERT_TRUE(items_[i].read()->is(i));
+  } catch (const Lost& lost) {
+    code = lost.code;
+  }
+  EXPECT_TRUE(code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kConnectionLost)
+      << Error(code, "").to_string();
+  items_.clear();
+}
+
+// A signal interrupts every system call on the way, and its handler runs on the thread's stack
+// in the middle of dereferences.
+TEST_P(FarHeapTest, SignalsChangeNothing) {
+  const auto heap = make_heap({});
+  fill(20'000);
+  static std::atomic<int> signals;
+  signals = 0;
+  struct sigaction before{};
+  struct sigaction counts{};
+  counts.sa_handler = [](int) { signals.fetch_add(1, std::memory_order_relaxed); };  // Without SA_RESTART.
+  ASSERT_EQ(::sigaction(SIGALRM, &counts, &before), 0);
+  const itimerval often{.it_interval = {.tv_sec = 0, .tv_usec = 500},
+                        .it_value = {.tv_sec = 0, .tv_usec = 500}};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+  Prng random(::yonder::testing::test_seed());
+  std::uint64_t wrong = 0;
+  for (int step = 0; step < 1'000'000 && (step < 30'000 || signals < 100); ++step) {
+    const std::uint64_t i = random.below(items_.size());
+    const auto item = items_[i].try_read();
+    if (!item || !(*item)->is(i)) ++wrong;
+    if (step % 3 == 0) *items_[i].write() = Item(i);
+  }
+  const itimerval never{};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &never, nullptr), 0);
+  ASSERT_EQ(::sigaction(SIGALRM, &before, nullptr), 0);
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_GE(signals.load(), 100);
   items_.clear();
 }
 

@@ -16,7 +16,9 @@
 #include "tests/e2e/offload_functions.h"
 #include "yonder/base/prng.h"
 #include "yonder/heap/heap.h"
+#include "yonder/heap/offload_line.h"
 #include "yonder/heap/offload_space.h"
+#include "yonder/os/steady_clock.h"
 #include "yonder/testing/seed.h"
 
 YONDER_REMOTABLE(yonder::e2e::ListNode, value, next);
@@ -280,6 +282,87 @@ TEST_P(OffloadTest, CallsAndAccessesOfManyThreadsLoseNothing) {
   }
   threads.clear();
   for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], expected[i]) << i;
+}
+
+// ---------------------------------------------------------------- coroutines
+
+using far::OffloadLine;
+
+fabric::Task<void> add_often(OffloadLine& line, std::span<std::uint64_t> numbers, int times, int& done) {
+  for (int i = 0; i < times; ++i) {
+    const Result<void> added = co_await line.async_call<void>(
+        {"e2e.add", 1}, Numbers{.values = numbers.data(), .count = numbers.size(), .argument = 1},
+        far::lent(far::writes(numbers)), kTime);
+    EXPECT_TRUE(added) << added.error().to_string();
+    if (added) ++done;
+  }
+}
+
+TEST_P(OffloadTest, OneThreadHasManyCallsUnderWay) {
+  const auto space = make_space();
+  const auto line = OffloadLine::connect(*space).value();
+  const auto shared = make_numbers(*space, 2000);
+  std::vector<std::span<std::uint64_t>> own;
+  int done = 0;
+  // Three on the same pages, which take turns, and five on their own.
+  for (int i = 0; i < 3; ++i) line->scheduler().spawn(add_often(*line, shared, 4, done));
+  for (int i = 0; i < 5; ++i) {
+    own.push_back(make_numbers(*space, 3 * 512));
+    line->scheduler().spawn(add_often(*line, own.back(), 4, done));
+  }
+  ASSERT_TRUE(line->scheduler().run(Deadline::at(os::SteadyClock::read() + 30s)));
+  EXPECT_EQ(done, 8 * 4);
+  for (std::size_t i = 0; i < shared.size(); ++i) ASSERT_EQ(shared[i], i + 1 + 12);
+  for (const auto& numbers : own)
+    for (std::size_t i = 0; i < numbers.size(); ++i) ASSERT_EQ(numbers[i], i + 1 + 4);
+  EXPECT_EQ(space->stats().calls, 32u);
+  EXPECT_EQ(space->stats().failed, 0u);
+}
+
+TEST_P(OffloadTest, ACallIsUnderWayWhileTheThreadGoesOn) {
+  const auto space = make_space();
+  const auto line = OffloadLine::connect(*space).value();
+  const auto numbers = make_numbers(*space, 512);
+  const auto mine = make_numbers(*space, 512 * 4);
+  bool ended = false;
+  line->scheduler().spawn([](OffloadLine& on, std::span<std::uint64_t> of, bool& end) -> fabric::Task<void> {
+    const Result<void> slept = co_await on.async_call<void>(
+        {"e2e.add_slowly", 1}, Numbers{.values = of.data(), .count = of.size(), .argument = 300},
+        far::lent(far::writes(of)), kTime);
+    EXPECT_TRUE(slept) << slept.error().to_string();
+    end = true;
+  }(*line, numbers, ended));
+  // It was sent, and nobody has looked for its answer.
+  EXPECT_FALSE(ended);
+  EXPECT_EQ(sum(*space, mine).value(), sum_of(mine.size()));
+  ASSERT_TRUE(line->scheduler().run(Deadline::at(os::SteadyClock::read() + 30s)));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(numbers[0], 3u);
+}
+
+TEST_P(OffloadTest, ErrorsOfCoroutinesAreThoseOfCalls) {
+  const auto space = make_space();
+  const auto line = OffloadLine::connect(*space).value();
+  const auto error_of = [&](std::string_view function, Duration time,
+                            std::vector<far::LentRange> ranges = {}) {
+    const Result<void> result =
+        line->scheduler().block_on(line->async_call<void>({function, 1}, 0, std::move(ranges), time));
+    return result ? ErrorCode::kOk : result.error().code();
+  };
+  EXPECT_EQ(error_of("e2e.nothing_of_this_name", kTime), ErrorCode::kUnknownFunction);
+  EXPECT_EQ(error_of("e2e.loop", 200ms), ErrorCode::kFunctionDeadline);
+  const std::uint64_t elsewhere = 0;
+  EXPECT_EQ(error_of("e2e.loop", kTime, {far::reads(&elsewhere)}), ErrorCode::kOutOfBounds);
+  // Somebody else has the pages for longer than the call has time.
+  const auto numbers = make_numbers(*space, 512);
+  {
+    const std::array ranges = {far::writes(numbers)};
+    const auto lent = space->pages().lend(ranges, Deadline::at(os::SteadyClock::read() + 1s));
+    ASSERT_TRUE(lent);
+    EXPECT_EQ(error_of("e2e.loop", 50ms, {far::reads(numbers)}), ErrorCode::kDeadlineExceeded);
+  }
+  EXPECT_EQ(space->stats().failed, 4u);
+  expect_all_well(*space);
 }
 
 TEST_P(OffloadTest, AClientCannotReachAnothersMemory) {

@@ -156,6 +156,28 @@ TEST(Preload, RunsThreadsAndAForkWithoutChangingWhatTheySee) {
   EXPECT_GT(figure(folder / "stats", "fetched_pages"), 1000u);
 }
 
+TEST(Preload, ServesSystemCallsThatAreMadeByTheirNumberAndRefusesRings) {
+  const Folder folder;
+  const Ended ended = run(folder, {"--far", "200MiB", "--local", "10%"}, {RAW_PROGRAM, "80"});
+  EXPECT_TRUE(ended.status.success()) << ended.output;
+  EXPECT_EQ(ended.output, "ok\n");
+  EXPECT_GT(figure(folder / "stats", "fetched_pages"), 1000u);
+}
+
+// The filter is inherited, and a program that finds it adds none: a chain of programs may be long.
+TEST(Preload, FiltersSystemCallsOnceHoweverManyProgramsFollowEachOther) {
+  const Folder folder;
+  const Ended ended = run(folder, {"--far", "64MiB"},
+                          {"sh", "-c", "sh -c 'grep Seccomp_filters /proc/self/status; true'; true"});
+  EXPECT_TRUE(ended.status.success()) << ended.output;
+  const std::string before = text_in("/proc/self/status");
+  const auto filters = [](const std::string& text) {
+    const std::size_t at = text.find("Seccomp_filters:");
+    return at == std::string::npos ? -1 : std::atoi(text.c_str() + at + std::strlen("Seccomp_filters:"));
+  };
+  EXPECT_EQ(filters(ended.output), filters(before) + 1) << ended.output;
+}
+
 TEST(Preload, UsesAMemoryNodeAndDiesClearlyWithIt) {
   Program node = start_daemon({.program = YONDERD, .flags = {"--memory", "512MiB"}});
   ASSERT_TRUE(node.ready());

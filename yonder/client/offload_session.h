@@ -9,7 +9,13 @@
 // the address that the caller names (offload/host.h). heap/offload_space.h is what programs
 // use; this is the bare request.
 //
-// Concurrency: one thread at a time. Lifetime: the fabric outlives the session.
+// A call comes blocking and as a coroutine. With a queue and a scheduler of the caller's, many
+// calls of one thread are under way at once, at most `depth` on the way: others wait their turn.
+//
+// Concurrency: one thread at a time, the one that uses the queue. Blocking calls must not be
+// made inside a coroutine of the same scheduler.
+// Lifetime: the fabric (and queue and scheduler, if they are given) outlive the session; tasks
+// end before it.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +28,8 @@
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
 #include "yonder/fabric/fabric.h"
+#include "yonder/fabric/scheduler.h"
+#include "yonder/fabric/task.h"
 #include "yonder/rpc/client.h"
 
 namespace yonder::client {
@@ -30,6 +38,10 @@ struct OffloadSessionOptions {
   std::string address;
   fabric::Identity identity;
   Duration timeout = std::chrono::seconds(5);  // Of connecting.
+  std::uint32_t depth = 1;                     // Calls under way.
+  // To share with other sessions of the thread; null: the session's own.
+  fabric::CompletionQueue* queue = nullptr;
+  fabric::Scheduler* scheduler = nullptr;  // Of that queue.
 };
 
 struct FunctionCall {
@@ -49,7 +61,7 @@ class OffloadSession {
   // How much longer than the function may take its answer is waited for.
   static constexpr Duration kGrace = std::chrono::seconds(3);
 
-  // Errors of rpc::Client::connect.
+  // Errors of rpc::Client::connect; kInvalidArgument for a scheduler without its queue.
   static Result<std::unique_ptr<OffloadSession>> connect(fabric::Fabric& fabric,
                                                          const OffloadSessionOptions& options);
   ~OffloadSession();
@@ -63,14 +75,18 @@ class OffloadSession {
   // kInvalidArgument. Of the way: kDeadlineExceeded, kConnectionLost, kServerReplaced: it
   // may still run, at most until `time` has passed since the node got it.
   Result<std::vector<std::byte>> call(const FunctionCall& call);
+  // What the call names (views) lives until the task has ended.
+  fabric::Task<Result<std::vector<std::byte>>> async_call(FunctionCall call);
 
   // Whether after this error the function may still be running.
   static bool may_run_on(const Error& error);
 
  private:
   OffloadSession() = default;
+  Deadline deadline_of(const FunctionCall& call) const;
 
-  std::unique_ptr<fabric::CompletionQueue> queue_;
+  std::unique_ptr<fabric::CompletionQueue> own_queue_;
+  fabric::CompletionQueue* queue_ = nullptr;
   rpc::ClientPtr rpc_;
 };
 

@@ -107,6 +107,19 @@ TEST(Heap, SurvivesAConstructorThatThrows) {
   EXPECT_EQ(make_unique<Thrower>(false).read()->value, 3u);
 }
 
+// Its room is free again: these would have filled the heap several times.
+TEST(Heap, LosesNoRoomToConstructorsThatThrow) {
+  constexpr std::size_t kFarBytes = 1 << 20;
+  const auto heap = make_heap({.far = Bytes(kFarBytes)});
+  const auto kept = make_unique<Line>(line_of(7));
+  for (std::size_t i = 0; i < 3 * kFarBytes / sizeof(Thrower); ++i)
+    ASSERT_THROW((void)make_unique<Thrower>(true), std::runtime_error) << i;
+  // Empty pages are given back in batches.
+  EXPECT_LE(heap->stats().live_pages, kFarBytes / kPageBytes / 2);
+  EXPECT_TRUE(try_make_unique<Line>(line_of(8)));
+  EXPECT_EQ(*kept.read(), line_of(7));
+}
+
 // And reading what is there goes on: nothing needs another page for that.
 TEST(Heap, SaysWhenFarMemoryIsFull) {
   for (const Mode mode : {Mode::kHybrid, Mode::kPaging, Mode::kObject}) {

@@ -23,8 +23,6 @@ constexpr std::uintptr_t kFirstAddress = 0x3000'0000'0000;
 constexpr std::uintptr_t kLastAddress = 0x5000'0000'0000;
 constexpr std::uintptr_t kAddressStep = std::uintptr_t{1} << 30;
 constexpr int kAddressAttempts = 16;
-// How much later than asked for the node may end a function.
-constexpr Duration kNodeLag = std::chrono::seconds(1);
 
 Result<void*> random_address(std::size_t bytes) {
   if (bytes >= kLastAddress - kFirstAddress)
@@ -38,12 +36,13 @@ Result<void*> random_address(std::size_t bytes) {
 
 class OffloadSpace::Parts {
  public:
-  Result<void> open(const OffloadSpaceOptions& options);
+  Result<void> open(const OffloadSpaceOptions& given);
 
   // Takes a connection that no other call uses. Errors: kDeadlineExceeded.
   Result<OffloadSession*> take_line(Deadline deadline);
   void give_line(OffloadSession* line);
 
+  OffloadSpaceOptions options;
   std::string extent;
   std::unique_ptr<fabric::Fabric> fabric;
   std::vector<std::unique_ptr<OffloadSession>> lines;
@@ -58,12 +57,12 @@ class OffloadSpace::Parts {
   std::vector<OffloadSession*> free_lines YONDER_GUARDED_BY(mutex);
 
  private:
-  Result<void> open_space(const OffloadSpaceOptions& options);
+  Result<void> open_space();
 };
 
 // ---------------------------------------------------------------- making one
 
-Result<void> OffloadSpace::Parts::open_space(const OffloadSpaceOptions& options) {
+Result<void> OffloadSpace::Parts::open_space() {
   PagedSpaceOptions paging{.bytes = options.bytes, .budget = options.budget, .patience = options.patience};
   for (int attempt = 0;; ++attempt) {
     YONDER_TRY(address, random_address(options.bytes.count()));
@@ -81,11 +80,12 @@ Result<void> OffloadSpace::Parts::open_space(const OffloadSpaceOptions& options)
   }
 }
 
-Result<void> OffloadSpace::Parts::open(const OffloadSpaceOptions& options) {
+Result<void> OffloadSpace::Parts::open(const OffloadSpaceOptions& given) {
+  options = given;
   YONDER_TRY(high, secure_random_u64());
   YONDER_TRY(low, secure_random_u64());
   extent = fmt::format("offload-{:016x}{:016x}", high, low);
-  YONDER_TRY_VOID(open_space(options));
+  YONDER_TRY_VOID(open_space());
   YONDER_TRY(made, PagedArena::create(*space));
   arena = std::move(made);
   YONDER_TRY(opened, fabric::open(options.node));
@@ -136,6 +136,9 @@ void OffloadSpace::free(const void* object) {
 std::span<std::byte> OffloadSpace::memory() const { return parts_->space->memory(); }
 bool OffloadSpace::contains(const void* address) const { return parts_->space->contains(address); }
 PagedSpace& OffloadSpace::pages() { return *parts_->space; }
+const OffloadSpaceOptions& OffloadSpace::options() const { return parts_->options; }
+const std::string& OffloadSpace::extent() const { return parts_->extent; }
+fabric::Fabric& OffloadSpace::fabric() { return *parts_->fabric; }
 
 OffloadStats OffloadSpace::stats() const {
   // relaxed: statistics.
@@ -145,6 +148,16 @@ OffloadStats OffloadSpace::stats() const {
 }
 
 // ---------------------------------------------------------------- calls
+
+OffloadSpace::CallCount::CallCount(OffloadSpace& space) : space_(space) {
+  // relaxed: statistics.
+  space_.parts_->calls.fetch_add(1, std::memory_order_relaxed);
+}
+std::unexpected<Error> OffloadSpace::CallCount::failed(const Error& error) const {
+  // relaxed: statistics.
+  space_.parts_->failed.fetch_add(1, std::memory_order_relaxed);
+  return std::unexpected(error);
+}
 
 Result<OffloadSession*> OffloadSpace::Parts::take_line(Deadline deadline) {
   sync::LockGuard lock(mutex);
@@ -169,22 +182,17 @@ void OffloadSpace::Parts::give_line(OffloadSession* line) {
 Result<std::vector<std::byte>> OffloadSpace::call_raw(const FunctionId& function,
                                                       std::span<const std::byte> arguments,
                                                       std::span<const LentRange> ranges, Duration time) {
-  // relaxed: statistics.
-  parts_->calls.fetch_add(1, std::memory_order_relaxed);
-  const auto failed = [this](Error error) {
-    parts_->failed.fetch_add(1, std::memory_order_relaxed);
-    return std::unexpected(error);
-  };
+  const CallCount count(*this);
   const Deadline deadline = Deadline::at(os::SteadyClock::read() + time);
   // The line first: who waits for one must not keep others from their pages.
   const auto line = parts_->take_line(deadline);
-  if (!line) return failed(line.error());
+  if (!line) return count.failed(line.error());
   Result<std::vector<std::byte>> result;
   {
     const auto lend = parts_->space->lend(ranges, deadline);
     if (!lend) {
       parts_->give_line(*line);
-      return failed(lend.error());
+      return count.failed(lend.error());
     }
     const Duration left = std::max<Duration>(deadline.instant() - os::SteadyClock::read(), Duration(1));
     result = (*line)->call({.extent = parts_->extent,
@@ -200,7 +208,7 @@ Result<std::vector<std::byte>> OffloadSpace::call_raw(const FunctionId& function
     }
   }
   parts_->give_line(*line);
-  if (!result) return failed(result.error());
+  if (!result) return count.failed(result.error());
   return result;
 }
 

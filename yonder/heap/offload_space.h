@@ -55,6 +55,7 @@
 #include "yonder/base/id.h"
 #include "yonder/base/result.h"
 #include "yonder/base/time.h"
+#include "yonder/fabric/fabric.h"
 #include "yonder/heap/paged_arena.h"
 #include "yonder/heap/paged_space.h"
 #include "yonder/heap/remotable.h"
@@ -100,6 +101,22 @@ struct OffloadStats {
   PagedSpaceStats pages;
 };
 
+// The bytes that a function returned, as an R. kCorrupt: another length than an R's.
+template <typename R>
+Result<R> result_from_bytes(std::span<const std::byte> bytes) {
+  if constexpr (std::is_void_v<R>) {
+    return {};
+  } else {
+    static_assert(std::is_trivially_copyable_v<R>, "results travel as bytes");
+    if (bytes.size() != sizeof(R))
+      return fail(ErrorCode::kCorrupt, "offload: a result of another length",
+                  static_cast<std::int64_t>(bytes.size()));
+    R result;
+    std::memcpy(&result, bytes.data(), sizeof(R));
+    return result;
+  }
+}
+
 class OffloadSpace {
  public:
   // Errors: kInvalidArgument (sizes, no node), kOutOfMemory, those of PagedSpace::create and
@@ -133,7 +150,8 @@ class OffloadSpace {
   // client::OffloadSession::call and of PagedSpace::lend.
   Result<std::vector<std::byte>> call_raw(const FunctionId& function, std::span<const std::byte> arguments,
                                           std::span<const LentRange> ranges, Duration time);
-  // The same with values. kCorrupt: the result has another length than an R.
+  // The same with values. kCorrupt: the result has another length than an R. As a coroutine:
+  // offload_line.h.
   template <typename R, typename A>
   Result<R> call(const FunctionId& function, const A& arguments, std::initializer_list<LentRange> ranges,
                  Duration time) {
@@ -144,17 +162,7 @@ class OffloadSpace {
                  Duration time) {
     static_assert(std::is_trivially_copyable_v<A>, "arguments travel as bytes");
     YONDER_TRY(bytes, call_raw(function, std::as_bytes(std::span(&arguments, 1)), ranges, time));
-    if constexpr (std::is_void_v<R>) {
-      return {};
-    } else {
-      static_assert(std::is_trivially_copyable_v<R>, "results travel as bytes");
-      if (bytes.size() != sizeof(R))
-        return fail(ErrorCode::kCorrupt, "offload: a result of another length",
-                    static_cast<std::int64_t>(bytes.size()));
-      R result;
-      std::memcpy(&result, bytes.data(), sizeof(R));
-      return result;
-    }
+    return result_from_bytes<R>(bytes);
   }
 
   std::span<std::byte> memory() const;
@@ -163,10 +171,27 @@ class OffloadSpace {
   OffloadStats stats() const;
 
  private:
+  friend class OffloadLine;
   class Parts;
+  // How much later than asked for the node may end a function.
+  static constexpr Duration kNodeLag = std::chrono::seconds(1);
+
+  // One call, in the statistics.
+  class CallCount {
+   public:
+    explicit CallCount(OffloadSpace& space);
+    std::unexpected<Error> failed(const Error& error) const;
+
+   private:
+    OffloadSpace& space_;
+  };
+
   explicit OffloadSpace(std::unique_ptr<Parts> parts);
   // Zeroed.
   Result<void*> allocate(std::size_t bytes, std::size_t alignment);
+  const OffloadSpaceOptions& options() const;
+  const std::string& extent() const;
+  fabric::Fabric& fabric();
 
   const std::unique_ptr<Parts> parts_;
 };

@@ -1,8 +1,12 @@
 #include "yonder/node/extents.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "yonder/fabric/shm/shm.h"
 #include "yonder/fabric/tcp/tcp.h"
@@ -71,6 +75,48 @@ TEST_F(Extents, KeepToTheirLimits) {
   EXPECT_EQ(extents.create(kNobody, "4", 1, 0).error(), ErrorCode::kResourceExhausted);
 }
 
+// What functions on the node work on: whoever has the file has the memory, for ever.
+TEST_F(Extents, GiveTheirFileToWhoKnowsTheirNumber) {
+  ExtentStore extents = store();
+  ASSERT_TRUE(extents.create(TenantId(1), "table", 5000, 0));
+  const std::uint64_t number = extents.number_of(TenantId(1), "table").value();
+  const ExtentFile file = extents.file(TenantId(1), "table", number).value();
+  EXPECT_EQ(file.bytes, 8192u);
+  struct stat info{};
+  ASSERT_EQ(::fstat(file.fd.get(), &info), 0);
+  EXPECT_GE(static_cast<std::uint64_t>(info.st_size), file.bytes) << "all of it can be mapped";
+  // Two files of it are one memory.
+  ASSERT_EQ(::pwrite(file.fd.get(), "far", 3, 4096), 3);
+  std::array<char, 3> seen{};
+  ASSERT_EQ(
+      ::pread(extents.file(TenantId(1), "table", number).value().fd.get(), seen.data(), seen.size(), 4096),
+      3);
+  EXPECT_EQ(std::string_view(seen.data(), seen.size()), "far");
+}
+
+TEST_F(Extents, AreNumberedForEverWhateverTheirNames) {
+  ExtentStore extents = store();
+  ASSERT_TRUE(extents.create(TenantId(1), "table", 1, 0));
+  ASSERT_TRUE(extents.create(TenantId(2), "table", 1, 0));
+  const std::uint64_t first = extents.number_of(TenantId(1), "table").value();
+  const std::uint64_t others = extents.number_of(TenantId(2), "table").value();
+  EXPECT_NE(first, others);
+  EXPECT_EQ(extents.file(TenantId(1), "table", others).error(), ErrorCode::kNotFound)
+      << "another tenant's number opens nothing";
+  ASSERT_TRUE(extents.remove(TenantId(1), "table"));
+  EXPECT_EQ(extents.number_of(TenantId(1), "table").error(), ErrorCode::kNotFound);
+  EXPECT_EQ(extents.file(TenantId(1), "table", first).error(), ErrorCode::kNotFound);
+  // The name is used again: whoever still has the old number must not get the new memory.
+  ASSERT_TRUE(extents.create(TenantId(1), "table", 1, 0));
+  const std::uint64_t second = extents.number_of(TenantId(1), "table").value();
+  EXPECT_NE(second, first);
+  EXPECT_NE(second, others);
+  EXPECT_EQ(extents.file(TenantId(1), "table", first).error(), ErrorCode::kNotFound);
+  EXPECT_TRUE(extents.file(TenantId(1), "table", second));
+  EXPECT_EQ(extents.number_of(TenantId(1), "no name").error(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(extents.file(TenantId(1), "no name", second).error(), ErrorCode::kInvalidArgument);
+}
+
 TEST_F(Extents, EndWithTheStore) {
   ExtentStore extents = store();
   ASSERT_TRUE(extents.create(kNobody, "a", 1, 0));
@@ -78,6 +124,8 @@ TEST_F(Extents, EndWithTheStore) {
   EXPECT_EQ(extents.open(kNobody, "a", 0).error(), ErrorCode::kClosed);
   EXPECT_EQ(extents.create(kNobody, "b", 1, 0).error(), ErrorCode::kClosed);
   EXPECT_EQ(extents.remove(kNobody, "a").error(), ErrorCode::kClosed);
+  EXPECT_EQ(extents.number_of(kNobody, "a").error(), ErrorCode::kClosed);
+  EXPECT_EQ(extents.file(kNobody, "a", 1).error(), ErrorCode::kClosed);
   EXPECT_EQ(extents.bytes(), 0u);
   EXPECT_TRUE(extents.list().empty());
 }
