@@ -37,7 +37,7 @@ void answer(httplib::Response& response, const Result<std::uint64_t>& job) {
 }
 
 const char* name_of(cache::OrderState state) {
-  constexpr std::array kNames = {"queued", "running", "done", "failed", "cancelled"};
+  constexpr std::array kNames = {"queued", "running", "done", "failed", "cancelled", "arriving", "paused"};
   return kNames[static_cast<std::size_t>(state)];
 }
 
@@ -49,7 +49,8 @@ void answer(httplib::Response& response, const Result<std::vector<cache::Cluster
                       {"partition", job.order.partition},
                       {"from", job.from},
                       {"to", job.to},
-                      {"state", name_of(job.order.state)},
+                      {"state", job.order.id == 0 ? "planned" : name_of(job.order.state)},
+                      {"bytes_left", job.order.bytes_left},
                       {"error", job.order.error == ErrorCode::kOk ? "" : error_name(job.order.error)}});
   }
   answer_json(response, Json{{"jobs", std::move(listed)}});
@@ -78,7 +79,10 @@ Result<void> wait_for(cache::Cluster& cluster, std::uint64_t job) {
     YONDER_TRY(jobs, cluster.jobs());
     for (const cache::Cluster::Job& listed : jobs) {
       if (listed.order.id != job) continue;
-      if (listed.order.state == cache::OrderState::kDone) return {};
+      // From then on the target serves it, also while its bytes arrive.
+      if (listed.order.state == cache::OrderState::kDone ||
+          listed.order.state == cache::OrderState::kArriving)
+        return {};
       if (listed.order.state == cache::OrderState::kFailed)
         return fail(listed.order.error, "move a partition");
       if (listed.order.state == cache::OrderState::kCancelled)

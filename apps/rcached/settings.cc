@@ -58,6 +58,7 @@ and of its own:
                             hexadecimal), and all that they say is encrypted; needed with -Y and -Z
       --balance             move partitions by themselves when servers are unequally busy (with --cluster)
       --agent=ADDRESS       where partitions are handed over (tcp://127.0.0.1:0; shm: on one host)
+      --pull-limit=MB       of a partition that comes here, fetch at most so much per second ahead of use
 )";
 
 enum LongOnly : int {
@@ -69,7 +70,8 @@ enum LongOnly : int {
   kAgent,
   kBalance,
   kKeep,
-  kKey
+  kKey,
+  kPullLimit
 };
 
 constexpr std::array kLongOptions = {
@@ -115,6 +117,7 @@ constexpr std::array kLongOptions = {
     option{"advertise", required_argument, nullptr, kAdvertise},
     option{"agent", required_argument, nullptr, kAgent},
     option{"cluster-key", required_argument, nullptr, kKey},
+    option{"pull-limit", required_argument, nullptr, kPullLimit},
     option{"balance", no_argument, nullptr, kBalance},
     option{"keep-until-complete", no_argument, nullptr, kKeep},
     option{nullptr, 0, nullptr, 0},
@@ -237,6 +240,10 @@ std::string Flags::take(int letter, const std::string& value) {
     case kAgent:
       settings_.cluster.agent = value;
       return {};
+    case kPullLimit:
+      wrong = number(value, "--pull-limit", 1, 1 << 20, given);
+      settings_.cluster.pull_bytes_per_second = static_cast<std::uint64_t>(given) << 20;
+      return wrong;
     default:
       return take_more(letter, value);
   }

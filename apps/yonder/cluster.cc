@@ -6,15 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "yonder/base/time.h"
+
 namespace yonder::apps {
 
 namespace {
 
 using Json = nlohmann::json;
 
-httplib::Client connect(const std::string& admin) {
+httplib::Client connect(const std::string& admin, Duration patience = std::chrono::minutes(1)) {
   httplib::Client client("http://" + admin);
-  client.set_read_timeout(std::chrono::seconds(60));
+  client.set_read_timeout(patience);
   return client;
 }
 
@@ -32,12 +34,26 @@ Result<Json> parse(const httplib::Result& answer) {
               answer->status);
 }
 
-void print_jobs(const Json& body) {
+std::string amount(std::uint64_t bytes) {
+  if (bytes < 1 << 20) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// A planned move has no number yet.
+void print_jobs(const Json& body, const char* if_none) {
   const Json jobs = body.value("jobs", Json::array());
-  if (jobs.empty()) fmt::print("nothing to move\n");
+  if (jobs.empty()) fmt::print("{}\n", if_none);
   for (const Json& job : jobs) {
-    fmt::print("{:>6}  partition {:<6} {} -> {}  {} {}\n", job.value("job", 0), job.value("partition", 0),
-               job.value("from", "?"), job.value("to", "?"), job.value("state", "?"), job.value("error", ""));
+    const std::uint64_t number = job.value("job", std::uint64_t{0});
+    const std::uint64_t left = job.value("bytes_left", std::uint64_t{0});
+    const std::string error = job.value("error", "");
+    const auto server = [&](const char* which) {
+      const std::string name = job.value(which, "");
+      return name.empty() ? "(gone)" : name;
+    };
+    fmt::print("{:<8} partition {:<5} {} -> {}  {}{}{}\n", number == 0 ? "" : fmt::format("job {}", number),
+               job.value("partition", 0), server("from"), server("to"), job.value("state", "?"),
+               left == 0 ? "" : fmt::format(", {} left", amount(left)), error.empty() ? "" : ": " + error);
   }
 }
 
@@ -55,9 +71,14 @@ Result<void> run_rebalance(const RebalanceOptions& options) {
   httplib::Client client = connect(options.admin);
   const char* path = "/api/v1/rebalance";
   YONDER_TRY(plan, parse(options.apply ? client.Post(path) : client.Get(path)));
-  print_jobs(plan);
-  if (!options.apply && !plan.value("jobs", Json::array()).empty())
-    fmt::print("this was a dry run; --apply moves them\n");
+  if (options.json) {
+    fmt::print("{}\n", plan.dump());
+    return {};
+  }
+  print_jobs(plan, "nothing to move: no server has much more to do than the others");
+  if (plan.value("jobs", Json::array()).empty()) return {};
+  fmt::print("{}\n", options.apply ? "ordered; `yonder jobs` shows how far they are"
+                                   : "this was a dry run; --apply moves them");
   return {};
 }
 
@@ -70,7 +91,19 @@ Result<void> run_jobs(const JobsOptions& options) {
   if (options.pause) YONDER_TRY_VOID(parse(client.Post("/api/v1/pause")));
   if (options.resume) YONDER_TRY_VOID(parse(client.Post("/api/v1/resume")));
   YONDER_TRY(jobs, parse(client.Get("/api/v1/jobs")));
-  print_jobs(jobs);
+  if (options.json) {
+    fmt::print("{}\n", jobs.dump());
+  } else {
+    print_jobs(jobs, "no moves were asked for");
+  }
+  return {};
+}
+
+Result<void> run_drain(const DrainOptions& options) {
+  // As long as the server itself would try.
+  httplib::Client client = connect(options.admin, std::chrono::minutes(11));
+  YONDER_TRY_VOID(parse(client.Post("/api/v1/drain")));
+  fmt::print("no partition is left at this server; it can be stopped\n");
   return {};
 }
 

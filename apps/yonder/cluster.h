@@ -1,6 +1,7 @@
 #pragma once
-// `yonder migrate`, `yonder rebalance`, `yonder jobs`: moves partitions of a running
-// cluster of rcached, through the admin endpoint of any of its servers.
+// `yonder migrate`, `yonder rebalance`, `yonder jobs`, `yonder drain`: moves partitions of a
+// running cluster of rcached, through the admin endpoint of any of its servers (drain: of the
+// server that is to be emptied).
 //
 // Concurrency: one thread.
 
@@ -20,6 +21,7 @@ struct MigrateOptions {
 struct RebalanceOptions {
   std::string admin = "127.0.0.1:11280";
   bool apply = false;  // else it only says what it would do
+  bool json = false;   // print what the server answers, for programs
 };
 
 struct JobsOptions {
@@ -28,6 +30,11 @@ struct JobsOptions {
   std::uint64_t roll_back = 0;  // a job that is done; 0: none
   bool pause = false;
   bool resume = false;
+  bool json = false;
+};
+
+struct DrainOptions {
+  std::string admin = "127.0.0.1:11280";  // of the server whose partitions go
 };
 
 // All: kConnectionRefused if nobody answers there, kProtocolMismatch if it is no rcached of
@@ -35,5 +42,6 @@ struct JobsOptions {
 Result<void> run_migrate(const MigrateOptions& options);
 Result<void> run_rebalance(const RebalanceOptions& options);
 Result<void> run_jobs(const JobsOptions& options);
+Result<void> run_drain(const DrainOptions& options);
 
 }  // namespace yonder::apps

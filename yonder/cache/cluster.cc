@@ -70,6 +70,7 @@ Result<void> Cluster::Core::start() {
   segment::AgentOptions agent{.address = options_.agent, .data_address = options_.agent};
   agent.on_received = [this](const segment::Segment& segment) { take(segment); };
   agent.timeout = options_.timeout;
+  agent.receive.prefetch_bytes_per_second = options_.pull_bytes_per_second;
   YONDER_TRY(made, segment::Agent::create(*fabric_, *arena_, *directory_, std::move(agent)));
   agent_ = std::move(made);
   YONDER_TRY_VOID(registry_->announce(agent_->id(), options_.server, soon()));
@@ -168,6 +169,7 @@ void Cluster::Core::look_after(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (const Result<void> refreshed = refresh(); !refreshed)
       log_warn("cache", "map not refreshed", {{"error", refreshed.error()}});
+    report_arrivals();
     drop_lost();
     run_orders();
     if (clock_.now() >= next_report) {

@@ -73,6 +73,7 @@ void Cluster::Core::take(const segment::Segment& segment) {
     map_[partition].owner = agent_->id();
     map_[partition].epoch = segment.epoch;
     map_[partition].server = options_.server;
+    arriving_.insert(partition);
   }
   if (Result<void> attached = store_.attach_arriving(partition, segment.memory); !attached)
     log_error("cache", "partition cannot be used", {{"partition", partition}, {"error", attached.error()}});
