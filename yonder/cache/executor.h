@@ -79,7 +79,13 @@ class Executor {
   void reply(std::string_view text, bool noreply = false) {
     if (!noreply) out_.append_line(text);
   }
+  // A number that -C hides is 0 to clients; what they give for one matches nothing.
+  std::uint64_t shown(std::uint64_t cas) const { return service_.options().use_cas ? cas : 0; }
+  std::uint64_t wanted(std::uint64_t cas) const {
+    return service_.options().use_cas || cas == 0 ? cas : UINT64_MAX;
+  }
   void count_store(StoreMode mode, StoreOutcome outcome);
+  void count_get(bool hit, Segment segment);
   void drop_key(std::string_view key);
   // A value that is short goes out at once; of a long one the CAS number is noted.
   void append_value(const Item& item, bool whole, LongValue& rest);

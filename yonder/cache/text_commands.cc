@@ -36,7 +36,7 @@ Ran Executor::store(const StorageLine& line, std::string_view value) {
   const StoreRequest request{.mode = line.mode,
                              .flags = line.flags,
                              .expires = expiry(line.exptime),
-                             .cas = line.cas,
+                             .cas = wanted(line.cas),
                              .value = value};
   StoreReply answer{StoreOutcome::kNotStored};
   if (service_.store().store(key, request, now_, answer) == Access::kElsewhere) return Ran::kElsewhere;
@@ -95,10 +95,12 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
   const std::size_t mark = out_.size();
   LongValue rest;
   bool hit = false;
+  Segment segment = Segment::kHot;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
     Item* item = partition.find(key, now_);
     if (item == nullptr) return;
     hit = true;
+    segment = item->segment();
     if (fetch.touch) item->expires = expiry(fetch.exptime);
     partition.bump(*item, now_);
     out_.append("VALUE ");
@@ -109,7 +111,7 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
     out_.append_number(item->value_bytes);
     if (fetch.with_cas) {
       out_.append(' ');
-      out_.append_number(item->cas);
+      out_.append_number(shown(item->cas));
     }
     out_.append("\r\n");
     append_value(*item, whole, rest);
@@ -125,10 +127,16 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
     counters_.add(Count::kCmdTouch);
     counters_.add(hit ? Count::kTouchHits : Count::kTouchMisses);
   } else {
-    counters_.add(Count::kCmdGet);
-    counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
+    count_get(hit, segment);
   }
   return Ran::kDone;
+}
+
+void Executor::count_get(bool hit, Segment segment) {
+  counters_.add(Count::kCmdGet);
+  counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
+  if (segment != Segment::kHot)
+    counters_.add(segment == Segment::kWarm ? Count::kHitsToWarm : Count::kHitsToCold);
 }
 
 void Executor::append_value(const Item& item, bool whole, LongValue& rest) {
