@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <string>
 
-#include "yonder/base/result.h"
-
 namespace yonder::apps {
 
 struct MigrateOptions {
@@ -37,11 +35,11 @@ struct DrainOptions {
   std::string admin = "127.0.0.1:11280";  // of the server whose partitions go
 };
 
-// All: kConnectionRefused if nobody answers there, kProtocolMismatch if it is no rcached of
-// a cluster, and what the cluster says.
-Result<void> run_migrate(const MigrateOptions& options);
-Result<void> run_rebalance(const RebalanceOptions& options);
-Result<void> run_jobs(const JobsOptions& options);
-Result<void> run_drain(const DrainOptions& options);
+// All return the exit code, 0 or 1, after they have said what is wrong: nobody answers there, it
+// is no rcached of a cluster, or what the cluster has against it.
+int run_migrate(const MigrateOptions& options);
+int run_rebalance(const RebalanceOptions& options);
+int run_jobs(const JobsOptions& options);
+int run_drain(const DrainOptions& options);
 
 }  // namespace yonder::apps

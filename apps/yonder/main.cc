@@ -177,10 +177,10 @@ int main(int argc, char** argv) {
 
   if (demo_command->parsed()) return report(yonder::apps::run_demo(demo));
   if (compact_command->parsed()) return report(yonder::apps::run_compact(compact));
-  if (migrate_partition->parsed()) return report(yonder::apps::run_migrate(migrate));
-  if (rebalance_command->parsed()) return report(yonder::apps::run_rebalance(rebalance));
-  if (jobs_command->parsed()) return report(yonder::apps::run_jobs(jobs));
-  if (drain_command->parsed()) return report(yonder::apps::run_drain(drain));
+  if (migrate_partition->parsed()) return yonder::apps::run_migrate(migrate);
+  if (rebalance_command->parsed()) return yonder::apps::run_rebalance(rebalance);
+  if (jobs_command->parsed()) return yonder::apps::run_jobs(jobs);
+  if (drain_command->parsed()) return yonder::apps::run_drain(drain);
   if (run_command->parsed()) return report(yonder::apps::run_program(run));
   if (doctor_command->parsed()) return yonder::apps::run_doctor();
   if (serve_command->parsed()) {

@@ -266,6 +266,8 @@ TEST_P(ClusterTest, ListsJobsPausesCancelsAndRollsBack) {
   EXPECT_EQ(admin.Post(move + "4")->status, 409);
   EXPECT_EQ(admin.Post("/api/v1/jobs/1/cancel")->status, 200);
   EXPECT_EQ(admin.Post("/api/v1/jobs/77/cancel")->status, 404);
+  EXPECT_NE(admin.Post("/api/v1/jobs/1/cancel")->body.find("job 1 has begun or ended"), std::string::npos);
+  EXPECT_EQ(admin.Post("/api/v1/jobs/2/rollback")->status, 409);
   EXPECT_EQ(owner_of(4), 0u);
   ASSERT_EQ(admin.Post("/api/v1/resume")->status, 200);
   EXPECT_TRUE(eventually([&] { return owner_of(4) == 1; }));
@@ -375,12 +377,25 @@ TEST_P(ClusterTest, IsMovedByTheCommandLine) {
       run_program({YONDER, "migrate", "partition", "5", "--to", members_[1].place, "--admin", admin});
   EXPECT_TRUE(moved.status.success()) << moved.output;
   EXPECT_TRUE(eventually([&] { return owner_of(5) == 1; }));
-  const ProgramRun listed = run_program({YONDER, "jobs", "--admin", admin});
-  EXPECT_NE(listed.output.find("partition 5"), std::string::npos) << listed.output;
-  EXPECT_NE(listed.output.find("done"), std::string::npos) << listed.output;
+  // The target has said so within the next 50 ms.
+  std::string listed;
+  EXPECT_TRUE(eventually([&] {
+    listed = run_program({YONDER, "jobs", "--admin", admin}).output;
+    return listed.find("partition 5 ") != std::string::npos && listed.find("done") != std::string::npos;
+  })) << listed;
   EXPECT_TRUE(run_program({YONDER, "rebalance", "--admin", admin}).status.success());
-  EXPECT_FALSE(run_program({YONDER, "migrate", "partition", "5", "--to", "1.2.3.4:5", "--admin", admin})
-                   .status.success());
+  const auto refusal = [&](const std::string& partition, const std::string& to, const std::string& place) {
+    const ProgramRun refused =
+        run_program({YONDER, "migrate", "partition", partition, "--to", to, "--admin", place});
+    EXPECT_FALSE(refused.status.success());
+    return refused.output;
+  };
+  EXPECT_NE(refusal("5", "1.2.3.4:5", admin).find(members_[0].place), std::string::npos)
+      << "says who there is";
+  EXPECT_NE(refusal("99", members_[1].place, admin).find("from 0 to 15"), std::string::npos);
+  EXPECT_NE(refusal("5", members_[1].place, admin).find("is at " + members_[1].place + " already"),
+            std::string::npos);
+  EXPECT_NE(refusal("5", members_[1].place, "127.0.0.1:1").find("--admin"), std::string::npos);
 }
 
 TEST_P(ClusterTest, RefusesWhatMakesNoSense) {

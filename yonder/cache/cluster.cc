@@ -208,6 +208,12 @@ Result<void> Cluster::cancel(std::uint64_t job) { return core_->cancel(job); }
 Result<std::uint64_t> Cluster::roll_back(std::uint64_t job) { return core_->roll_back(job); }
 Result<void> Cluster::pause(bool paused) { return core_->pause(paused); }
 Result<std::vector<Cluster::Job>> Cluster::rebalance(bool apply) { return core_->rebalance(apply); }
+Result<std::vector<std::string>> Cluster::servers() {
+  YONDER_TRY(names, core_->names());
+  std::vector<std::string> listed;
+  for (auto& [process, server] : names) listed.push_back(std::move(server));
+  return listed;
+}
 std::vector<PartitionPlace> Cluster::map() const { return core_->map(); }
 std::vector<Cluster::Moving> Cluster::moving() const { return core_->moving(); }
 

@@ -110,6 +110,8 @@ class Cluster {
   // Moves all partitions away, to the others in turn: before this server ends.
   Result<void> drain(Deadline deadline);
 
+  // Where the servers of the cluster serve clients, also those that own nothing.
+  Result<std::vector<std::string>> servers();
   // The map as this server knows it.
   std::vector<PartitionPlace> map() const;
   // Partitions whose bytes are still arriving here or leaving from here.

@@ -39,6 +39,7 @@ class Cluster::Core {
   Result<std::uint64_t> roll_back(std::uint64_t job);
   Result<void> pause(bool paused) { return registry_->pause_orders(paused, soon()); }
   Result<std::vector<Job>> rebalance(bool apply);
+  Result<std::map<segment::ProcessId, std::string>> names();
 
  private:
   Deadline soon() const { return Deadline::after(clock_, options_.timeout); }
@@ -58,7 +59,6 @@ class Cluster::Core {
   void report_loads();
   void report_arrivals();
   void balance();
-  Result<std::map<segment::ProcessId, std::string>> names();
   Result<segment::ProcessId> process_of(const std::string& server, Deadline deadline);
 
   Store& store_;
