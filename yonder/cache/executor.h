@@ -8,6 +8,7 @@
 // Concurrency: one thread at a time. Lifetime: a view of things that outlive it.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "yonder/cache/command_line.h"
@@ -95,6 +96,10 @@ class Executor {
   Ran erase(const CommandLine& line);
   Ran arithmetic(const CommandLine& line, bool increment);
   Ran touch(const CommandLine& line);
+  // The number of "touch key number", "incr key number"; nothing: what is wrong has been said.
+  template <typename Number>
+  std::optional<Number> argument(const CommandLine& line, std::optional<Number> (*parse)(std::string_view),
+                                 std::string_view if_wrong);
   void count_arithmetic(bool increment, bool hit);
 
   Ran meta_get_once(const CommandLine& line, const MetaLine& meta, const Key& key, bool whole, bool& again);

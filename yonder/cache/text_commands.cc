@@ -198,17 +198,25 @@ Ran Executor::erase(const CommandLine& line) {
   return Ran::kDone;
 }
 
-Ran Executor::touch(const CommandLine& line) {
+template <typename Number>
+std::optional<Number> Executor::argument(const CommandLine& line,
+                                         std::optional<Number> (*parse)(std::string_view),
+                                         std::string_view if_wrong) {
   if (line.size() != 3 && line.size() != 4) {
     reply("ERROR");
-    return Ran::kDone;
+    return std::nullopt;
   }
+  const bool long_key = line[1].size() > kMaxKeyBytes;
+  const std::optional<Number> number = parse(line[2]);
+  if (number && !long_key) return number;
+  reply(long_key ? kBadFormat : if_wrong, line.ends_with_noreply());
+  return std::nullopt;
+}
+
+Ran Executor::touch(const CommandLine& line) {
+  const auto exptime = argument(line, parse_i32, "CLIENT_ERROR invalid exptime argument");
+  if (!exptime) return Ran::kDone;
   const bool noreply = line.ends_with_noreply();
-  const std::optional<std::int32_t> exptime = parse_i32(line[2]);
-  if (line[1].size() > kMaxKeyBytes || !exptime) {
-    reply(line[1].size() > kMaxKeyBytes ? kBadFormat : "CLIENT_ERROR invalid exptime argument", noreply);
-    return Ran::kDone;
-  }
   const Key key(line[1]);
   bool found = false;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
@@ -226,17 +234,9 @@ Ran Executor::touch(const CommandLine& line) {
 }
 
 Ran Executor::arithmetic(const CommandLine& line, bool increment) {
-  if (line.size() != 3 && line.size() != 4) {
-    reply("ERROR");
-    return Ran::kDone;
-  }
+  const auto delta = argument(line, parse_u64, "CLIENT_ERROR invalid numeric delta argument");
+  if (!delta) return Ran::kDone;
   const bool noreply = line.ends_with_noreply();
-  const std::optional<std::uint64_t> delta = parse_u64(line[2]);
-  if (line[1].size() > kMaxKeyBytes || !delta) {
-    reply(line[1].size() > kMaxKeyBytes ? kBadFormat : "CLIENT_ERROR invalid numeric delta argument",
-          noreply);
-    return Ran::kDone;
-  }
   const Key key(line[1]);
   ArithmeticReply answer{ArithmeticOutcome::kNotFound};
   const Access access = service_.store().visit(key, [&](Partition& partition) {
