@@ -16,8 +16,9 @@ ListState& list_of(PartitionHeader* header, Segment segment) {
 // An item that is moved or dropped from a tail; a few per change keep the lists in shape,
 // because every change adds one item.
 constexpr int kMovesPerChange = 4;
-// And of those that are too old, whenever somebody looks after the partition.
-constexpr int kMovesPerAging = 64;
+// And of those that are too old, whenever somebody looks after the partition: few, because clients
+// wait for its lock, and a thread that is preempted while it holds it makes them wait for long.
+constexpr int kMovesPerAging = 8;
 
 }  // namespace
 
