@@ -5,7 +5,7 @@
 //   GET /health    200 while it serves, 503 while it stops
 // and, in a cluster:
 //   GET  /api/v1/partitions                     the map, and what is on its way
-//   GET  /api/v1/jobs                           moves that were asked for, and what became of them
+//   GET  /api/v1/jobs                           moves that were asked for: state, bytes left, error
 //   POST /api/v1/migrate?partition=N&to=SERVER  moves a partition, whoever owns it; answers when it is
 //                                               done, or with &wait=0 at once, with the job's number
 //   POST /api/v1/jobs/N/cancel, …/rollback      takes back a job that has not begun, or one that is done

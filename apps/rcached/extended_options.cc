@@ -18,18 +18,40 @@ std::optional<unsigned> number_up_to(std::string_view text, unsigned most) {
   return value;
 }
 
+std::optional<double> positive(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0)) return std::nullopt;
+  return value;
+}
+
 // Tuning of slabs, of the hash table and of the log, which are not here or tune themselves.
-constexpr std::array<std::string_view, 29> kWithoutEffect = {
-    "maxconns_fast",           "hashpower",         "hash_algorithm",
-    "tail_repair_time",        "lru_crawler_sleep", "lru_crawler_tocrawl",
-    "read_buf_mem_limit",      "lru_maintainer",    "hot_max_factor",
-    "warm_max_factor",         "slab_chunk_max",    "watcher_logbuf_size",
-    "worker_logbuf_size",      "track_sizes",       "modern",
-    "slab_reassign",           "slab_automove",     "lru_segmented",
-    "slab_automove_freeratio", "ssl_wbuf_size",     "resp_obj_mem_limit",
-    "temporary_ttl",           "no_modern",         "no_lru_maintainer",
-    "slab_automove_window",    "no_slab_reassign",  "relaxed_privileges",
-    "drop_privileges",         "no_drop_privileges"};
+constexpr std::array<std::string_view, 26> kWithoutEffect = {"maxconns_fast",
+                                                             "hashpower",
+                                                             "hash_algorithm",
+                                                             "tail_repair_time",
+                                                             "lru_crawler_sleep",
+                                                             "lru_crawler_tocrawl",
+                                                             "read_buf_mem_limit",
+                                                             "lru_maintainer",
+                                                             "slab_chunk_max",
+                                                             "watcher_logbuf_size",
+                                                             "worker_logbuf_size",
+                                                             "track_sizes",
+                                                             "modern",
+                                                             "slab_reassign",
+                                                             "slab_automove",
+                                                             "lru_segmented",
+                                                             "slab_automove_freeratio",
+                                                             "ssl_wbuf_size",
+                                                             "resp_obj_mem_limit",
+                                                             "temporary_ttl",
+                                                             "no_lru_maintainer",
+                                                             "slab_automove_window",
+                                                             "no_slab_reassign",
+                                                             "relaxed_privileges",
+                                                             "drop_privileges",
+                                                             "no_drop_privileges"};
 
 std::string apply_tls(std::string_view name, const std::string& value, CacheSettings& settings, bool& known) {
   known = true;
@@ -68,8 +90,14 @@ std::string apply_one(const std::string& name, const std::string& value, CacheSe
     const std::optional<unsigned> seconds = number_up_to(value, 86400 * 365);
     if (!seconds) return "idle_timeout is a number of seconds";
     settings.server.idle_timeout = std::chrono::seconds(*seconds);
-  } else if (name == "lru_crawler" || name == "no_lru_crawler") {
+  } else if (name == "lru_crawler" || name == "no_lru_crawler" || name == "no_modern") {
+    // Versions of memcached before "modern" had no crawler running.
     settings.crawl = name == "lru_crawler";
+  } else if (name == "hot_max_factor" || name == "warm_max_factor") {
+    const std::optional<double> factor = positive(value);
+    if (!factor) return fmt::format("{} is a number above 0", name);
+    cache::PartitionPolicy& policy = settings.store.policy;
+    (name == "hot_max_factor" ? policy.hot_max_factor : policy.warm_max_factor) = *factor;
   } else if (name == "hot_lru_pct" || name == "warm_lru_pct") {
     const std::optional<unsigned> percent = number_up_to(value, 80);
     if (!percent) return fmt::format("{} is from 0 to 80", name);

@@ -59,10 +59,10 @@ std::string become(const std::string& user) {
 }
 
 std::string prepare_process(const CacheSettings& settings) {
-  // Each client needs a descriptor, and the rest of the process a few dozen.
+  // Each client needs a descriptor, and the rest of the process a few.
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  const rlim_t needed = settings.server.max_connections + 64;
+  const rlim_t needed = settings.server.max_connections + yonder::cache::kReservedFds;
   if (files.rlim_cur < needed) {
     files.rlim_cur = needed;
     files.rlim_max = std::max(files.rlim_max, needed);

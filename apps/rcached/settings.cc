@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <getopt.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -27,6 +29,7 @@ usage: rcached [options], with memcached's letters:
   -P, --pidfile=FILE        write the process id there
   -r, --enable-coredumps    no limit on core files
   -m, --memory-limit=MB     memory for items (64)
+  -C, --disable-cas         show no CAS numbers: gets says 0, cas says EXISTS
   -M, --disable-evictions   refuse new items when the memory is full, rather than drop old ones
   -I, --max-item-size=SIZE  the largest item, as 1m or 512k (1m; 1k to 1024m)
   -k, --lock-memory         keep all memory out of swap
@@ -42,6 +45,7 @@ usage: rcached [options], with memcached's letters:
   -Y, --auth-file=FILE      clients must log in; lines user:password
   -Z, --enable-ssl          TLS, with -o ssl_chain_cert=… and further
   -o, --extended=LIST       idle_timeout=SECONDS, no_lru_crawler, hot_lru_pct=N, warm_lru_pct=N,
+                            hot_max_factor=N, warm_max_factor=N,
                             ssl_chain_cert=FILE, ssl_key=FILE, ssl_ca_cert=FILE, ssl_ciphers=LIST,
                             ssl_verify_mode=0..3, ssl_min_version=2|3, ssl_session_cache
   -v, -vv, -vvv             say more
@@ -58,6 +62,7 @@ and of its own:
                             hexadecimal), and all that they say is encrypted; needed with -Y and -Z
       --balance             move partitions by themselves when servers are unequally busy (with --cluster)
       --agent=ADDRESS       where partitions are handed over (tcp://127.0.0.1:0; shm: on one host)
+      --pull-limit=MB       of a partition that comes here, fetch at most so much per second ahead of use
 )";
 
 enum LongOnly : int {
@@ -69,7 +74,8 @@ enum LongOnly : int {
   kAgent,
   kBalance,
   kKeep,
-  kKey
+  kKey,
+  kPullLimit
 };
 
 constexpr std::array kLongOptions = {
@@ -115,6 +121,7 @@ constexpr std::array kLongOptions = {
     option{"advertise", required_argument, nullptr, kAdvertise},
     option{"agent", required_argument, nullptr, kAgent},
     option{"cluster-key", required_argument, nullptr, kKey},
+    option{"pull-limit", required_argument, nullptr, kPullLimit},
     option{"balance", no_argument, nullptr, kBalance},
     option{"keep-until-complete", no_argument, nullptr, kKeep},
     option{nullptr, 0, nullptr, 0},
@@ -136,6 +143,7 @@ class Flags {
   std::string join_cluster();
   std::string check_cluster() const;
   void listen_on_tcp();
+  void fit_partitions();
 
   CacheSettings settings_;
   std::int64_t port_ = 11211;
@@ -143,6 +151,8 @@ class Flags {
   std::uint32_t unix_mask_ = 0700;
   std::vector<std::string> listen_;
   std::int64_t verbosity_ = 0;
+  std::string binding_ = "ascii";
+  bool partitions_given_ = false;
 };
 
 std::string Flags::number(const std::string& value, const char* what, std::int64_t least, std::int64_t most,
@@ -194,7 +204,7 @@ std::string Flags::take(int letter, const std::string& value) {
       }
       return {};
     case 'm':
-      wrong = number(value, "-m", 8, 1 << 25, given);
+      wrong = number(value, "-m", 1, 1 << 25, given);
       settings_.store.memory_bytes = static_cast<std::size_t>(given) << 20;
       return wrong;
     case 'c':
@@ -215,6 +225,7 @@ std::string Flags::take(int letter, const std::string& value) {
       wrong = number(value, "--partitions", 1, 1 << 14, given);
       if (wrong.empty() && (given & (given - 1)) != 0) return "--partitions must be a power of two";
       settings_.store.partitions = static_cast<std::size_t>(given);
+      partitions_given_ = true;
       return wrong;
     case kCluster:
       settings_.cluster.serve_at = value;
@@ -237,6 +248,10 @@ std::string Flags::take(int letter, const std::string& value) {
     case kAgent:
       settings_.cluster.agent = value;
       return {};
+    case kPullLimit:
+      wrong = number(value, "--pull-limit", 1, 1 << 20, given);
+      settings_.cluster.pull_bytes_per_second = static_cast<std::uint64_t>(given) << 20;
+      return wrong;
     default:
       return take_more(letter, value);
   }
@@ -298,6 +313,7 @@ std::string Flags::take_more(int letter, const std::string& value) {
       settings_.service.prefix_stats = true;
       return {};
     case 'B':
+      binding_ = value == "auto" ? "auto-negotiate" : value;
       if (value == "ascii" || value == "auto") return {};
       return "there is no binary protocol: -B takes ascii or auto";
     case 'Y':
@@ -318,7 +334,8 @@ std::string Flags::take_more(int letter, const std::string& value) {
       settings_.without_effect.push_back(fmt::format("-{}", static_cast<char>(letter)));
       return {};
     case 'C':
-      return "every item has a CAS number here: there is no -C";
+      settings_.service.use_cas = false;
+      return {};
     case 'S':
       return "SASL belongs to the binary protocol, which is not there: use -Y or TLS";
     case 'e':
@@ -345,6 +362,14 @@ void Flags::listen_on_tcp() {
   }
 }
 
+// A partition takes memory before it has items: a quarter of it all at most, where it is little.
+void Flags::fit_partitions() {
+  constexpr std::size_t kEmptyBytes = std::size_t{32} << 10;
+  if (partitions_given_ || settings_.in_cluster) return;
+  const std::size_t most = std::bit_floor(settings_.store.memory_bytes / 4 / kEmptyBytes);
+  settings_.store.partitions = std::min(settings_.store.partitions, most);
+}
+
 std::string Flags::finish(CacheSettings& out) {
   if (!unix_path_.empty()) {
     const std::string path =
@@ -356,6 +381,7 @@ std::string Flags::finish(CacheSettings& out) {
   if (settings_.server.listen.empty()) return "nothing to listen at: -p 0 needs -s";
   if (settings_.use_tls && settings_.tls.chain_cert.empty()) return "-Z needs -o ssl_chain_cert=FILE";
   if (const std::string wrong = check_cluster(); !wrong.empty()) return wrong;
+  fit_partitions();
   if (settings_.store.policy.max_item_bytes > settings_.store.memory_bytes / 2) {
     return "-I may be at most half of -m";
   }
@@ -375,7 +401,7 @@ std::string Flags::finish(CacheSettings& out) {
   show("umask", fmt::format("{:o}", unix_mask_));
   show("num_threads", fmt::format("{}", settings_.server.threads));
   show("tcp_backlog", fmt::format("{}", settings_.server.backlog));
-  show("binding_protocol", "ascii");
+  show("binding_protocol", binding_);
   show("idle_timeout", fmt::format("{}", settings_.server.idle_timeout.count() / 1'000'000'000));
   show("ssl_enabled", settings_.use_tls ? "yes" : "no");
   out = std::move(settings_);

@@ -4,7 +4,11 @@
 #include <httplib.h>
 
 #include <nlohmann/json.hpp>
-#include <utility>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "yonder/base/time.h"
 
 namespace yonder::apps {
 
@@ -12,66 +16,118 @@ namespace {
 
 using Json = nlohmann::json;
 
-httplib::Client connect(const std::string& admin) {
-  httplib::Client client("http://" + admin);
-  client.set_read_timeout(std::chrono::seconds(60));
-  return client;
+// Asks an admin endpoint; says what is wrong if it refuses, or is none.
+class Admin {
+ public:
+  explicit Admin(const std::string& place, Duration patience = std::chrono::minutes(1))
+      : place_(place), client_("http://" + place) {
+    client_.set_read_timeout(patience);
+  }
+  std::optional<Json> get(const std::string& path) { return parse(client_.Get(path)); }
+  std::optional<Json> post(const std::string& path) { return parse(client_.Post(path)); }
+
+ private:
+  std::optional<Json> parse(const httplib::Result& answer) const {
+    if (!answer) {
+      fmt::print(
+          stderr,
+          "yonder: no answer from {} ({})\n        name the admin endpoint of a server with --admin; rcached "
+          "has one if it was started with --admin=HOST:PORT\n",
+          place_, httplib::to_string(answer.error()));
+      return std::nullopt;
+    }
+    Json body = Json::parse(answer->body, nullptr, false);
+    if (body.is_discarded() || !body.is_object()) {
+      fmt::print(
+          stderr,
+          "yonder: {} is no admin endpoint of a cluster\n        start rcached with --cluster or --join\n",
+          place_);
+      return std::nullopt;
+    }
+    if (answer->status == 200) return body;
+    fmt::print(stderr, "yonder: {}\n", body.value("text", body.value("error", "refused")));
+    return std::nullopt;
+  }
+
+  const std::string place_;
+  httplib::Client client_;
+};
+
+std::string amount(std::uint64_t bytes) {
+  if (bytes < 1 << 20) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// The body, or what the server has against it.
-Result<Json> parse(const httplib::Result& answer) {
-  if (!answer)
-    return fail(ErrorCode::kConnectionRefused, "ask rcached: nobody answers at its admin endpoint");
-  Json body = Json::parse(answer->body, nullptr, false);
-  if (body.is_discarded() || !body.is_object())
-    return fail(ErrorCode::kProtocolMismatch, "ask rcached: that is no admin endpoint of a cluster",
-                answer->status);
-  if (answer->status == 200) return body;
-  fmt::print(stderr, "{}\n", body.value("text", body.value("error", "refused")));
-  return fail(answer->status == 404 ? ErrorCode::kNotFound : ErrorCode::kInvalidArgument, "ask rcached",
-              answer->status);
-}
-
-void print_jobs(const Json& body) {
+// A planned move has no number yet.
+void print_jobs(const Json& body, const char* if_none) {
   const Json jobs = body.value("jobs", Json::array());
-  if (jobs.empty()) fmt::print("nothing to move\n");
+  if (jobs.empty()) fmt::print("{}\n", if_none);
   for (const Json& job : jobs) {
-    fmt::print("{:>6}  partition {:<6} {} -> {}  {} {}\n", job.value("job", 0), job.value("partition", 0),
-               job.value("from", "?"), job.value("to", "?"), job.value("state", "?"), job.value("error", ""));
+    const std::uint64_t number = job.value("job", std::uint64_t{0});
+    const std::uint64_t left = job.value("bytes_left", std::uint64_t{0});
+    const std::string error = job.value("error", "");
+    const auto server = [&](const char* which) {
+      const std::string name = job.value(which, "");
+      return name.empty() ? "(gone)" : name;
+    };
+    fmt::print("{:<8} partition {:<5} {} -> {}  {}{}{}\n", number == 0 ? "" : fmt::format("job {}", number),
+               job.value("partition", 0), server("from"), server("to"), job.value("state", "?"),
+               left == 0 ? "" : fmt::format(", {} {}", amount(left), number == 0 ? "to move" : "left"),
+               error.empty() ? "" : ": " + error);
   }
 }
 
 }  // namespace
 
-Result<void> run_migrate(const MigrateOptions& options) {
-  httplib::Client client = connect(options.admin);
-  YONDER_TRY_VOID(
-      parse(client.Post(fmt::format("/api/v1/migrate?partition={}&to={}", options.partition, options.to))));
+int run_migrate(const MigrateOptions& options) {
+  Admin admin(options.admin);
+  if (!admin.post(fmt::format("/api/v1/migrate?partition={}&to={}", options.partition, options.to))) return 1;
   fmt::print("partition {} is served by {}\n", options.partition, options.to);
-  return {};
+  return 0;
 }
 
-Result<void> run_rebalance(const RebalanceOptions& options) {
-  httplib::Client client = connect(options.admin);
+int run_rebalance(const RebalanceOptions& options) {
+  Admin admin(options.admin);
   const char* path = "/api/v1/rebalance";
-  YONDER_TRY(plan, parse(options.apply ? client.Post(path) : client.Get(path)));
-  print_jobs(plan);
-  if (!options.apply && !plan.value("jobs", Json::array()).empty())
-    fmt::print("this was a dry run; --apply moves them\n");
-  return {};
+  const std::optional<Json> plan = options.apply ? admin.post(path) : admin.get(path);
+  if (!plan) return 1;
+  if (options.json) {
+    fmt::print("{}\n", plan->dump());
+    return 0;
+  }
+  print_jobs(*plan, "nothing to move: no server has much more to do than the others");
+  if (plan->value("jobs", Json::array()).empty()) return 0;
+  fmt::print("{}\n", options.apply ? "ordered; `yonder jobs` shows how far they are"
+                                   : "this was a dry run; --apply moves them");
+  return 0;
 }
 
-Result<void> run_jobs(const JobsOptions& options) {
-  httplib::Client client = connect(options.admin);
-  if (options.cancel != 0)
-    YONDER_TRY_VOID(parse(client.Post(fmt::format("/api/v1/jobs/{}/cancel", options.cancel))));
-  if (options.roll_back != 0)
-    YONDER_TRY_VOID(parse(client.Post(fmt::format("/api/v1/jobs/{}/rollback", options.roll_back))));
-  if (options.pause) YONDER_TRY_VOID(parse(client.Post("/api/v1/pause")));
-  if (options.resume) YONDER_TRY_VOID(parse(client.Post("/api/v1/resume")));
-  YONDER_TRY(jobs, parse(client.Get("/api/v1/jobs")));
-  print_jobs(jobs);
-  return {};
+int run_jobs(const JobsOptions& options) {
+  Admin admin(options.admin);
+  std::vector<std::string> orders;
+  if (options.cancel != 0) orders.push_back(fmt::format("/api/v1/jobs/{}/cancel", options.cancel));
+  if (options.roll_back != 0) orders.push_back(fmt::format("/api/v1/jobs/{}/rollback", options.roll_back));
+  if (options.pause) orders.emplace_back("/api/v1/pause");
+  if (options.resume) orders.emplace_back("/api/v1/resume");
+  for (const std::string& path : orders) {
+    if (!admin.post(path)) return 1;
+  }
+  const std::optional<Json> jobs = admin.get("/api/v1/jobs");
+  if (!jobs) return 1;
+  if (options.json) {
+    fmt::print("{}\n", jobs->dump());
+  } else {
+    print_jobs(*jobs, "no moves were asked for");
+  }
+  return 0;
+}
+
+int run_drain(const DrainOptions& options) {
+  // As long as the server itself would try.
+  Admin admin(options.admin, std::chrono::minutes(11));
+  if (!admin.post("/api/v1/drain")) return 1;
+  fmt::print("no partition is left at this server; it can be stopped\n");
+  return 0;
 }
 
 }  // namespace yonder::apps

@@ -1,13 +1,12 @@
 #pragma once
-// `yonder migrate`, `yonder rebalance`, `yonder jobs`: moves partitions of a running
-// cluster of rcached, through the admin endpoint of any of its servers.
+// `yonder migrate`, `yonder rebalance`, `yonder jobs`, `yonder drain`: moves partitions of a
+// running cluster of rcached, through the admin endpoint of any of its servers (drain: of the
+// server that is to be emptied).
 //
 // Concurrency: one thread.
 
 #include <cstdint>
 #include <string>
-
-#include "yonder/base/result.h"
 
 namespace yonder::apps {
 
@@ -20,6 +19,7 @@ struct MigrateOptions {
 struct RebalanceOptions {
   std::string admin = "127.0.0.1:11280";
   bool apply = false;  // else it only says what it would do
+  bool json = false;   // print what the server answers, for programs
 };
 
 struct JobsOptions {
@@ -28,12 +28,18 @@ struct JobsOptions {
   std::uint64_t roll_back = 0;  // a job that is done; 0: none
   bool pause = false;
   bool resume = false;
+  bool json = false;
 };
 
-// All: kConnectionRefused if nobody answers there, kProtocolMismatch if it is no rcached of
-// a cluster, and what the cluster says.
-Result<void> run_migrate(const MigrateOptions& options);
-Result<void> run_rebalance(const RebalanceOptions& options);
-Result<void> run_jobs(const JobsOptions& options);
+struct DrainOptions {
+  std::string admin = "127.0.0.1:11280";  // of the server whose partitions go
+};
+
+// All return the exit code, 0 or 1, after they have said what is wrong: nobody answers there, it
+// is no rcached of a cluster, or what the cluster has against it.
+int run_migrate(const MigrateOptions& options);
+int run_rebalance(const RebalanceOptions& options);
+int run_jobs(const JobsOptions& options);
+int run_drain(const DrainOptions& options);
 
 }  // namespace yonder::apps

@@ -99,6 +99,7 @@ int main(int argc, char** argv) {
       app.add_subcommand("rebalance", "say which partitions of an rcached cluster should move");
   rebalance_command->add_option("--admin", rebalance.admin, "admin endpoint of any server of the cluster");
   rebalance_command->add_flag("--apply", rebalance.apply, "and move them");
+  rebalance_command->add_flag("--json", rebalance.json, "for programs");
 
   yonder::apps::JobsOptions jobs;
   CLI::App* jobs_command = app.add_subcommand("jobs", "moves of partitions that were asked for");
@@ -107,6 +108,12 @@ int main(int argc, char** argv) {
   jobs_command->add_option("--roll-back", jobs.roll_back, "a job that is done");
   jobs_command->add_flag("--pause", jobs.pause, "those that have not begun wait");
   jobs_command->add_flag("--resume", jobs.resume, "and go on");
+  jobs_command->add_flag("--json", jobs.json, "for programs");
+
+  yonder::apps::DrainOptions drain;
+  CLI::App* drain_command =
+      app.add_subcommand("drain", "move all partitions away from an rcached, before it is stopped");
+  drain_command->add_option("--admin", drain.admin, "admin endpoint of that server")->required();
 
   yonder::apps::RunOptions run{.program = own_path()};
   CLI::App* run_command = app.add_subcommand("run", "run a program, unmodified, with far memory");
@@ -170,9 +177,10 @@ int main(int argc, char** argv) {
 
   if (demo_command->parsed()) return report(yonder::apps::run_demo(demo));
   if (compact_command->parsed()) return report(yonder::apps::run_compact(compact));
-  if (migrate_partition->parsed()) return report(yonder::apps::run_migrate(migrate));
-  if (rebalance_command->parsed()) return report(yonder::apps::run_rebalance(rebalance));
-  if (jobs_command->parsed()) return report(yonder::apps::run_jobs(jobs));
+  if (migrate_partition->parsed()) return yonder::apps::run_migrate(migrate);
+  if (rebalance_command->parsed()) return yonder::apps::run_rebalance(rebalance);
+  if (jobs_command->parsed()) return yonder::apps::run_jobs(jobs);
+  if (drain_command->parsed()) return yonder::apps::run_drain(drain);
   if (run_command->parsed()) return report(yonder::apps::run_program(run));
   if (doctor_command->parsed()) return yonder::apps::run_doctor();
   if (serve_command->parsed()) {

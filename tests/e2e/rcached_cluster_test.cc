@@ -5,8 +5,11 @@
 #include <httplib.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +21,8 @@
 
 namespace yonder::e2e {
 namespace {
+
+using Json = nlohmann::json;
 
 constexpr int kPartitions = 16;
 
@@ -173,9 +178,8 @@ TEST_P(ClusterTest, DrainsAServerAndForgetsNothing) {
   for (int i = 0; i < 1500; ++i) checker.step();
   for (int partition = 0; partition < kPartitions; partition += 2) ASSERT_EQ(migrate(0, partition, 1), 200);
   for (int i = 0; i < 500; ++i) checker.step();
-  const auto drained = members_[1].admin->Post("/api/v1/drain");
-  ASSERT_TRUE(drained);
-  EXPECT_EQ(drained->status, 200) << drained->body;
+  const ProgramRun drained = run_program({YONDER, "drain", "--admin", members_[1].admin_place});
+  EXPECT_TRUE(drained.status.success()) << drained.output;
   ASSERT_TRUE(members_[1].server->child().kill(SIGTERM));
   EXPECT_TRUE(members_[1].server->child().wait(within(kPatience)).value().success());
   for (int i = 0; i < 1500; ++i) checker.step();
@@ -262,6 +266,8 @@ TEST_P(ClusterTest, ListsJobsPausesCancelsAndRollsBack) {
   EXPECT_EQ(admin.Post(move + "4")->status, 409);
   EXPECT_EQ(admin.Post("/api/v1/jobs/1/cancel")->status, 200);
   EXPECT_EQ(admin.Post("/api/v1/jobs/77/cancel")->status, 404);
+  EXPECT_NE(admin.Post("/api/v1/jobs/1/cancel")->body.find("job 1 has begun or ended"), std::string::npos);
+  EXPECT_EQ(admin.Post("/api/v1/jobs/2/rollback")->status, 409);
   EXPECT_EQ(owner_of(4), 0u);
   ASSERT_EQ(admin.Post("/api/v1/resume")->status, 200);
   EXPECT_TRUE(eventually([&] { return owner_of(4) == 1; }));
@@ -270,6 +276,67 @@ TEST_P(ClusterTest, ListsJobsPausesCancelsAndRollsBack) {
       [&] { return admin.Get("/api/v1/jobs")->body.find("\"state\":\"done\"") != std::string::npos; }));
   EXPECT_EQ(admin.Post("/api/v1/jobs/2/rollback")->body, "{\"job\":3}\n");
   EXPECT_TRUE(eventually([&] { return owner_of(4) == 0; }));
+}
+
+TEST_P(ClusterTest, ShowsHowManyBytesOfAJobAreLeft) {
+  partitions_ = 1;
+  further_ = {"--pull-limit=16", "-m", "256"};
+  start(2);
+  RawClient client = members_[0].server->connect();
+  constexpr std::uint64_t kValueBytes = 512 << 10;
+  constexpr std::uint64_t kBytes = 32 * kValueBytes;  // A second's worth.
+  const std::string value(kValueBytes, 'v');
+  for (std::uint64_t i = 0; i * kValueBytes < kBytes; ++i) {
+    ASSERT_EQ(client.ask("set k" + std::to_string(i) + " 0 0 " + std::to_string(kValueBytes) + "\r\n" +
+                         value + "\r\n"),
+              "STORED\r\n");
+  }
+  const auto job = [&](std::size_t server) {
+    const Json body = Json::parse(members_[server].admin->Get("/api/v1/jobs")->body);
+    return body["jobs"].at(0);
+  };
+  ASSERT_EQ(members_[0].admin->Post("/api/v1/pause")->status, 200);
+  ASSERT_EQ(members_[0].admin->Post("/api/v1/migrate?wait=0&partition=0&to=" + members_[1].place)->status,
+            200);
+  EXPECT_EQ(job(0)["state"], "paused");
+  // What the partition holds is reported once a second.
+  std::uint64_t estimate = 0;
+  EXPECT_TRUE(eventually([&] {
+    estimate = job(0)["bytes_left"].get<std::uint64_t>();
+    return estimate >= kBytes;
+  }));
+  ASSERT_EQ(members_[0].admin->Post("/api/v1/resume")->status, 200);
+  std::vector<std::uint64_t> seen;
+  ASSERT_TRUE(eventually([&] {
+    const Json now = job(1);
+    if (now["state"] == "arriving") seen.push_back(now["bytes_left"].get<std::uint64_t>());
+    return now["state"] == "done";
+  }));
+  // It falls, from about all of it, and ends at nothing.
+  std::erase(seen, estimate);  // Until the target has said something.
+  ASSERT_GT(seen.size(), 5u);
+  EXPECT_LE(seen.front(), kBytes * 5 / 4);
+  EXPECT_TRUE(std::ranges::is_sorted(seen, std::ranges::greater())) << ::testing::PrintToString(seen);
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());
+  EXPECT_GE(seen.size(), 4u);
+  EXPECT_LT(seen.back(), kBytes / 2);
+  EXPECT_EQ(job(0)["bytes_left"], 0u);
+  const ProgramRun listed = run_program({YONDER, "jobs", "--admin", members_[1].admin_place});
+  EXPECT_NE(listed.output.find("done"), std::string::npos) << listed.output;
+  EXPECT_EQ(client.ask("get k0\r\n", "END\r\n").size(),
+            value.size() + std::string("VALUE k0 0 524288\r\n\r\nEND\r\n").size());
+}
+
+TEST_P(ClusterTest, FailsAJobWhoseServerDiesAndLetsThePartitionMoveAgain) {
+  start(2);
+  ASSERT_EQ(migrate(0, 4, 1), 200);
+  ASSERT_TRUE(eventually([&] { return owner_of(4) == 1; }));
+  httplib::Client& admin = *members_[0].admin;
+  ASSERT_EQ(admin.Post("/api/v1/pause")->status, 200);
+  ASSERT_EQ(admin.Post("/api/v1/migrate?wait=0&partition=4&to=" + members_[0].place)->status, 200);
+  ASSERT_TRUE(members_[1].server->child().kill(SIGKILL));
+  EXPECT_TRUE(eventually(
+      [&] { return Json::parse(admin.Get("/api/v1/jobs")->body)["jobs"].at(1)["state"] == "failed"; }));
 }
 
 TEST_P(ClusterTest, RebalancesAfterAServerJoinedAndThenLeavesItAtThat) {
@@ -310,12 +377,25 @@ TEST_P(ClusterTest, IsMovedByTheCommandLine) {
       run_program({YONDER, "migrate", "partition", "5", "--to", members_[1].place, "--admin", admin});
   EXPECT_TRUE(moved.status.success()) << moved.output;
   EXPECT_TRUE(eventually([&] { return owner_of(5) == 1; }));
-  const ProgramRun listed = run_program({YONDER, "jobs", "--admin", admin});
-  EXPECT_NE(listed.output.find("partition 5"), std::string::npos) << listed.output;
-  EXPECT_NE(listed.output.find("done"), std::string::npos) << listed.output;
+  // The target has said so within the next 50 ms.
+  std::string listed;
+  EXPECT_TRUE(eventually([&] {
+    listed = run_program({YONDER, "jobs", "--admin", admin}).output;
+    return listed.find("partition 5 ") != std::string::npos && listed.find("done") != std::string::npos;
+  })) << listed;
   EXPECT_TRUE(run_program({YONDER, "rebalance", "--admin", admin}).status.success());
-  EXPECT_FALSE(run_program({YONDER, "migrate", "partition", "5", "--to", "1.2.3.4:5", "--admin", admin})
-                   .status.success());
+  const auto refusal = [&](const std::string& partition, const std::string& to, const std::string& place) {
+    const ProgramRun refused =
+        run_program({YONDER, "migrate", "partition", partition, "--to", to, "--admin", place});
+    EXPECT_FALSE(refused.status.success());
+    return refused.output;
+  };
+  EXPECT_NE(refusal("5", "1.2.3.4:5", admin).find(members_[0].place), std::string::npos)
+      << "says who there is";
+  EXPECT_NE(refusal("99", members_[1].place, admin).find("from 0 to 15"), std::string::npos);
+  EXPECT_NE(refusal("5", members_[1].place, admin).find("is at " + members_[1].place + " already"),
+            std::string::npos);
+  EXPECT_NE(refusal("5", members_[1].place, "127.0.0.1:1").find("--admin"), std::string::npos);
 }
 
 TEST_P(ClusterTest, RefusesWhatMakesNoSense) {

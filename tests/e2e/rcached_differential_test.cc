@@ -2,6 +2,10 @@
 // bad, goes to both, and every byte of the replies is compared.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <sstream>
+
 #include "tests/e2e/cache_commands.h"
 #include "tests/e2e/cache_servers.h"
 #include "yonder/base/prng.h"
@@ -29,7 +33,15 @@ std::string printable(std::string_view bytes) {
 // Both servers, and one client of each.
 class Twins {
  public:
-  Twins() : first_(memcached_.connect()), second_(rcached_.connect()) {}
+  // `flags` are for both.
+  explicit Twins(const std::vector<std::string>& flags = {})
+      // Without the threads that look after memcached's lists: while they hold an item, incr and
+      // decr replace it instead of padding the number with spaces.
+      : memcached_("memcached", directory_.file("memcached.sock"),
+                   joined({"-t", "1", "-o", "no_lru_maintainer,no_lru_crawler"}, flags)),
+        rcached_(RCACHED, directory_.file("rcached.sock"), joined({"-t", "1"}, flags)),
+        first_(memcached_.connect()),
+        second_(rcached_.connect()) {}
 
   // Sends the command to both and compares. False: they differ.
   bool compare(const TwinCommand& command) {
@@ -73,12 +85,15 @@ class Twins {
     second_ = rcached_.connect();
   }
 
+  static std::vector<std::string> joined(std::vector<std::string> first,
+                                         const std::vector<std::string>& then) {
+    first.insert(first.end(), then.begin(), then.end());
+    return first;
+  }
+
   CacheDirectory directory_;
-  // Without the threads that look after memcached's lists: while they hold an item, incr and
-  // decr replace it instead of padding the number with spaces.
-  CacheServer memcached_{
-      "memcached", directory_.file("memcached.sock"), {"-t", "1", "-o", "no_lru_maintainer,no_lru_crawler"}};
-  CacheServer rcached_{RCACHED, directory_.file("rcached.sock"), {"-t", "1"}};
+  CacheServer memcached_;
+  CacheServer rcached_;
   RawClient first_;
   RawClient second_;
   CasTwins cas_;
@@ -108,6 +123,145 @@ TEST(RcachedDifferential, AnswersCommandsThatComeInPieces) {
       rest.remove_prefix(bytes);
     }
     ASSERT_TRUE(twins.compare({.key = whole.key}));
+  }
+}
+
+TEST(RcachedDifferential, HidesCasNumbersAsMemcachedDoes) {
+  Twins twins({"-C"});
+  const auto both = [&](const std::string& text) {
+    return twins.compare({.first = text, .second = text, .key = "k"});
+  };
+  for (const char* text :
+       {"set k 0 0 1\r\n1\r\n", "gets k\r\n", "cas k 0 0 1 1\r\n2\r\n", "cas k 0 0 1 0\r\n2\r\n",
+        "cas none 0 0 1 1\r\n2\r\n", "mg k c v\r\n", "ms k 1 c\r\n3\r\n", "ms k 1 C5\r\n4\r\n",
+        "ms k 1 I C5\r\n4\r\n", "ms k 1 MA C5\r\n4\r\n", "ma k c\r\n", "ma k C7\r\n", "md k C3\r\n",
+        "md k C0\r\n", "get k\r\n", "md none C3\r\n"}) {
+    EXPECT_TRUE(both(text)) << text;
+  }
+  EXPECT_EQ(twins.rcached().ask("set k 0 0 1\r\n1\r\n"), "STORED\r\n");
+  EXPECT_EQ(twins.rcached().ask("gets k\r\n", "END\r\n"), "VALUE k 0 1 0\r\n1\r\nEND\r\n");
+  EXPECT_EQ(twins.rcached().ask("flush_all\r\n"), "OK\r\n");
+  EXPECT_EQ(twins.rcached().ask("get k\r\n"), "END\r\n");
+}
+
+// The lines "STAT name value" of a report.
+std::map<std::string, std::string> report(RawClient& client, const std::string& name) {
+  std::map<std::string, std::string> values;
+  std::istringstream lines(client.ask("stats" + name + "\r\n", "END\r\n"));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string stat;
+    std::string key;
+    std::string value;
+    if (words >> stat >> key >> value && stat == "STAT") values[key] = value;
+  }
+  return values;
+}
+
+TEST(RcachedDifferential, ReportsWhatMemcachedReports) {
+  Twins twins;
+  for (RawClient* client : {&twins.memcached(), &twins.rcached()})
+    ASSERT_EQ(client->ask("set a 0 0 1\r\nx\r\n"), "STORED\r\n");
+  // What describes things that are not here.
+  const std::map<std::string, std::vector<std::string>> without = {
+      {"", {"libevent"}},
+      {" items", {}},
+      {" slabs",
+       {"1:chunk_size", "1:chunks_per_page", "1:total_pages", "1:total_chunks", "1:free_chunks",
+        "1:free_chunks_end"}},
+      {" settings",
+       {"oldest",
+        "growth_factor",
+        "chunk_size",
+        "num_threads_per_udp",
+        "reqs_per_event",
+        "hashpower_init",
+        "slab_automove_ratio",
+        "slab_automove_window",
+        "slab_chunk_max",
+        "temporary_ttl",
+        "watcher_logbuf_size",
+        "worker_logbuf_size",
+        "memory_file",
+        "num_napi_ids",
+        "ssl_keyformat",
+        "ssl_wbuf_size",
+        "ssl_kernel_tls",
+        "ssl_chain_cert",
+        "ssl_key",
+        "ssl_verify_mode",
+        "ssl_ciphers",
+        "ssl_ca_cert",
+        "ssl_session_cache",
+        "ssl_min_version",
+        "read_buf_mem_limit",
+        "slab_automove_freeratio",
+        "ext_item_size",
+        "ext_item_age",
+        "ext_low_ttl",
+        "ext_recache_rate",
+        "ext_wbuf_size",
+        "ext_compact_under",
+        "ext_drop_under",
+        "ext_max_sleep",
+        "ext_max_frag",
+        "ext_drop_unread"}}};
+  for (const auto& [name, missing] : without) {
+    const auto ours = report(twins.rcached(), name);
+    for (const auto& [key, value] : report(twins.memcached(), name)) {
+      const bool expected = std::ranges::find(missing, key) == missing.end();
+      EXPECT_EQ(ours.contains(key), expected) << "stats" << name << ": " << key;
+    }
+  }
+}
+
+TEST(RcachedDifferential, CountsAsMemcachedDoes) {
+  Twins twins;
+  const auto both = [&](const std::string& text) {
+    return twins.compare({.first = text, .second = text, .key = "k"});
+  };
+  for (const char* text : {"set short 0 1 1\r\nx\r\n",
+                           "set flushed 0 0 1\r\nx\r\n",
+                           "flush_all\r\n",
+                           "get flushed\r\n",
+                           "set k 0 0 1\r\n5\r\n",
+                           "set gone 0 -1 1\r\nx\r\n",
+                           "get gone k\r\n",
+                           "mg k v\r\n",
+                           "mg none v\r\n",
+                           "mg k T30\r\n",
+                           "incr k 2\r\n",
+                           "decr k 1\r\n",
+                           "incr none 1\r\n",
+                           "decr none 1\r\n",
+                           "touch k 30\r\n",
+                           "touch none 1\r\n",
+                           "gat 30 k none\r\n",
+                           "cas k 0 0 1 999999\r\n1\r\n",
+                           "cas none 0 0 1 9\r\n1\r\n",
+                           "append k 0 0 1\r\n1\r\n",
+                           "add k 0 0 1\r\n1\r\n",
+                           "delete k\r\n",
+                           "delete k\r\n",
+                           "md k\r\n",
+                           "me k\r\n",
+                           "ms m 1\r\n7\r\n",
+                           "ma m\r\n",
+                           "ma none\r\n",
+                           "md m q\r\n",
+                           "delete none noreply\r\n"}) {
+    EXPECT_TRUE(both(text)) << text;
+  }
+  const auto first = report(twins.memcached(), "");
+  const auto second = report(twins.rcached(), "");
+  for (const char* key : {"cmd_get",     "cmd_set",        "cmd_flush",       "cmd_touch",
+                          "cmd_meta",    "get_hits",       "get_misses",      "get_expired",
+                          "get_flushed", "delete_hits",    "delete_misses",   "incr_hits",
+                          "incr_misses", "decr_hits",      "decr_misses",     "cas_hits",
+                          "cas_misses",  "cas_badval",     "touch_hits",      "touch_misses",
+                          "total_items", "evictions",      "accepting_conns", "rejected_connections",
+                          "threads",     "max_connections"}) {
+    EXPECT_EQ(second.at(key), first.at(key)) << key;
   }
 }
 

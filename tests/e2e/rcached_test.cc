@@ -160,7 +160,6 @@ TEST(Rcached, RefusesOptionsItCannotKeep) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{{"-U", "11211"},
                                                                                      {"-B", "binary"},
                                                                                      {"-S"},
-                                                                                     {"-C"},
                                                                                      {"-e", "/x"},
                                                                                      {"-m", "x"},
                                                                                      {"-t", "0"},

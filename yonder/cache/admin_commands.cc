@@ -102,6 +102,8 @@ Ran Executor::stats(const CommandLine& line) {
       Report{"items", &StatsReport::items},
       Report{"slabs", &StatsReport::slabs},
       Report{"sizes", &StatsReport::sizes},
+      Report{"sizes_enable", &StatsReport::sizes_status},
+      Report{"sizes_disable", &StatsReport::sizes_status},
       Report{"conns", &StatsReport::connections},
       Report{"partitions", &StatsReport::partitions},
   };
@@ -148,8 +150,8 @@ Ran Executor::stats_cachedump(const CommandLine& line) {
     reply(kBadFormat);
   } else if (*list >= kIllegal) {
     reply("CLIENT_ERROR Illegal slab id");
-  } else if (*list >= 1 && *list <= kSegments) {
-    dump_items(service_, out_, static_cast<Segment>(*list - 1), *limit);
+  } else if (*list == kItemClass) {
+    dump_items(service_, out_, *limit);
   } else {
     out_.append("END\r\n");
   }
@@ -195,6 +197,8 @@ Ran Executor::lru(const CommandLine& line) {
       PartitionPolicy policy = service_.store().policy();
       policy.hot_percent = *hot;
       policy.warm_percent = *warm;
+      policy.hot_max_factor = *hot_factor;
+      policy.warm_max_factor = *warm_factor;
       service_.store().set_policy(policy);
       reply("OK", noreply);
     }
@@ -211,7 +215,12 @@ Ran Executor::lru(const CommandLine& line) {
 
 Ran Executor::crawler(const CommandLine& line) {
   if (line.size() == 3 && line[1] == "crawl") {
-    reply("OK");
+    // Items of all classes are in the same partitions: whichever is named, all are looked at.
+    const bool known = line[2] == "all" || parse_u32(line[2].substr(0, line[2].find(',')));
+    reply(!service_.crawls()          ? "CLIENT_ERROR lru crawler disabled"
+          : !known                    ? "BADCLASS invalid class id"
+          : !service_.request_crawl() ? "BUSY currently processing crawler request"
+                                      : "OK");
   } else if (line.size() == 3 && line[1] == "tocrawl") {
     reply(parse_u32(line[2]) ? "OK" : kBadFormat);
   } else if (line.size() == 3 && line[1] == "sleep") {

@@ -28,6 +28,7 @@ struct PlannedMove {
   std::uint32_t partition = 0;
   segment::ProcessId from;
   segment::ProcessId to;
+  std::uint64_t bytes = 0;  // what it holds, all of which will travel
   friend bool operator==(const PlannedMove&, const PlannedMove&) = default;
 };
 

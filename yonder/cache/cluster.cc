@@ -70,6 +70,7 @@ Result<void> Cluster::Core::start() {
   segment::AgentOptions agent{.address = options_.agent, .data_address = options_.agent};
   agent.on_received = [this](const segment::Segment& segment) { take(segment); };
   agent.timeout = options_.timeout;
+  agent.receive.prefetch_bytes_per_second = options_.pull_bytes_per_second;
   YONDER_TRY(made, segment::Agent::create(*fabric_, *arena_, *directory_, std::move(agent)));
   agent_ = std::move(made);
   YONDER_TRY_VOID(registry_->announce(agent_->id(), options_.server, soon()));
@@ -168,6 +169,7 @@ void Cluster::Core::look_after(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     if (const Result<void> refreshed = refresh(); !refreshed)
       log_warn("cache", "map not refreshed", {{"error", refreshed.error()}});
+    report_arrivals();
     drop_lost();
     run_orders();
     if (clock_.now() >= next_report) {
@@ -206,6 +208,12 @@ Result<void> Cluster::cancel(std::uint64_t job) { return core_->cancel(job); }
 Result<std::uint64_t> Cluster::roll_back(std::uint64_t job) { return core_->roll_back(job); }
 Result<void> Cluster::pause(bool paused) { return core_->pause(paused); }
 Result<std::vector<Cluster::Job>> Cluster::rebalance(bool apply) { return core_->rebalance(apply); }
+Result<std::vector<std::string>> Cluster::servers() {
+  YONDER_TRY(names, core_->names());
+  std::vector<std::string> listed;
+  for (auto& [process, server] : names) listed.push_back(std::move(server));
+  return listed;
+}
 std::vector<PartitionPlace> Cluster::map() const { return core_->map(); }
 std::vector<Cluster::Moving> Cluster::moving() const { return core_->moving(); }
 

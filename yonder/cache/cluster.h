@@ -50,6 +50,9 @@ struct ClusterOptions {
   std::shared_ptr<const ClusterKey> key;
   // Address space of a partition; memory is used as items need it.
   Bytes partition_bytes = 1_GiB;
+  // At most so much of what comes here is fetched ahead of use, per partition; what clients
+  // ask for is fetched at once. 0: as fast as it goes.
+  std::uint64_t pull_bytes_per_second = 0;
   // How often the map is looked at.
   Duration refresh = std::chrono::milliseconds(50);
   Duration timeout = std::chrono::seconds(5);
@@ -84,7 +87,7 @@ class Cluster {
   // owner makes it. The job's number. kNotFound, kOutOfBounds, kAlreadyExists (it is
   // there, or moving).
   Result<std::uint64_t> order(std::uint32_t partition, const std::string& server);
-  // All that were asked for lately, with their servers' names.
+  // All that were asked for lately, with their servers' names and the bytes that are left.
   struct Job {
     MoveOrder order;
     std::string from;
@@ -93,7 +96,7 @@ class Cluster {
   Result<std::vector<Job>> jobs();
   // kNotFound; kAlreadyExists: it runs or has ended.
   Result<void> cancel(std::uint64_t job);
-  // Asks for the move back of a job that is done. The new job's number.
+  // Asks for the move back of a job whose partition has moved. The new job's number.
   Result<std::uint64_t> roll_back(std::uint64_t job);
   // Jobs that have not begun wait.
   Result<void> pause(bool paused);
@@ -107,6 +110,8 @@ class Cluster {
   // Moves all partitions away, to the others in turn: before this server ends.
   Result<void> drain(Deadline deadline);
 
+  // Where the servers of the cluster serve clients, also those that own nothing.
+  Result<std::vector<std::string>> servers();
   // The map as this server knows it.
   std::vector<PartitionPlace> map() const;
   // Partitions whose bytes are still arriving here or leaving from here.

@@ -36,13 +36,42 @@ void Cluster::Core::report_loads() {
     log_warn("cache", "loads not reported", {{"error", reported.error()}});
 }
 
+// The set of arrivals is looked at before the agent's list: what is in the set and not in the
+// list is complete.
+void Cluster::Core::report_arrivals() {
+  std::vector<std::pair<std::uint32_t, SegmentId>> arriving;
+  {
+    const sync::LockGuard lock(mutex_);
+    for (const std::uint32_t partition : arriving_) arriving.emplace_back(partition, map_[partition].segment);
+  }
+  if (arriving.empty()) return;
+  const std::vector<segment::Migration> migrations = agent_->migrations();
+  std::vector<ArrivalReport> reports;
+  for (const auto& [partition, segment] : arriving) {
+    ArrivalReport report{.partition = partition};
+    const auto moving = std::ranges::find(migrations, segment, &segment::Migration::id);
+    if (moving != migrations.end() && moving->state == segment::MigrationState::kLost) {
+      report.error = ErrorCode::kSegmentLost;
+    } else if (moving != migrations.end() && moving->state == segment::MigrationState::kArriving) {
+      // All of the address space: the source has not said yet where it has data.
+      if (moving->bytes_left == moving->bytes) continue;
+      report.bytes_left = moving->bytes_left;
+    }
+    reports.push_back(report);
+  }
+  if (!registry_->report_arrivals(agent_->id(), reports, soon())) return;  // Said again the next time.
+  const sync::LockGuard lock(mutex_);
+  for (const ArrivalReport& report : reports) {
+    if (report.bytes_left == 0) arriving_.erase(report.partition);
+  }
+}
+
 // While moves are under way their effect is not in the loads yet.
 void Cluster::Core::balance() {
   const Result<std::vector<MoveOrder>> orders = registry_->orders(soon());
   if (!orders) return;
-  const bool open = std::any_of(orders->begin(), orders->end(), [](const MoveOrder& order) {
-    return order.state == OrderState::kQueued || order.state == OrderState::kRunning;
-  });
+  const bool open = std::any_of(orders->begin(), orders->end(),
+                                [](const MoveOrder& order) { return is_under_way(order.state); });
   if (!open) (void)rebalance(true);
 }
 
@@ -70,12 +99,13 @@ Result<std::uint64_t> Cluster::Core::roll_back(std::uint64_t job) {
   YONDER_TRY(orders, registry_->orders(soon()));
   for (const MoveOrder& order : orders) {
     if (order.id != job) continue;
-    if (order.state != OrderState::kDone)
-      return fail(ErrorCode::kAlreadyExists, "roll a job back that is not done",
+    // What is still arriving arrives first (migrate).
+    if (order.state != OrderState::kDone && order.state != OrderState::kArriving)
+      return fail(ErrorCode::kAlreadyExists, "roll back: its partition has not moved, job",
                   static_cast<std::int64_t>(job));
     return registry_->order(order.partition, order.from, soon());
   }
-  return fail(ErrorCode::kNotFound, "roll back: no such job", static_cast<std::int64_t>(job));
+  return fail(ErrorCode::kNotFound, "roll back: there is no such job", static_cast<std::int64_t>(job));
 }
 
 Result<std::vector<Cluster::Job>> Cluster::Core::rebalance(bool apply) {
@@ -83,9 +113,10 @@ Result<std::vector<Cluster::Job>> Cluster::Core::rebalance(bool apply) {
   YONDER_TRY(known, names());
   std::vector<Job> planned;
   for (const PlannedMove& move : moves) {
-    Job job{.order = {.partition = move.partition, .from = move.from, .to = move.to},
-            .from = known[move.from],
-            .to = known[move.to]};
+    Job job{
+        .order = {.partition = move.partition, .from = move.from, .to = move.to, .bytes_left = move.bytes},
+        .from = known[move.from],
+        .to = known[move.to]};
     if (apply) {
       YONDER_TRY(id, registry_->order(move.partition, move.to, soon()));
       job.order.id = id;

@@ -73,6 +73,7 @@ void Cluster::Core::take(const segment::Segment& segment) {
     map_[partition].owner = agent_->id();
     map_[partition].epoch = segment.epoch;
     map_[partition].server = options_.server;
+    arriving_.insert(partition);
   }
   if (Result<void> attached = store_.attach_arriving(partition, segment.memory); !attached)
     log_error("cache", "partition cannot be used", {{"partition", partition}, {"error", attached.error()}});
@@ -81,7 +82,8 @@ void Cluster::Core::take(const segment::Segment& segment) {
 Result<void> Cluster::Core::drain(Deadline deadline) {
   YONDER_TRY(servers, registry_->servers(deadline));
   std::erase_if(servers, [&](const PartitionPlace& place) { return place.owner == agent_->id(); });
-  if (servers.empty()) return fail(ErrorCode::kNotFound, "drain: there is no other server");
+  if (servers.empty())
+    return fail(ErrorCode::kNotFound, "drain: there is no other server that could take the partitions");
   std::size_t next = 0;
   for (std::uint32_t i = 0; i < store_.partitions(); ++i) {
     if (!store_.is_local(i)) continue;

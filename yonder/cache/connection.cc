@@ -52,10 +52,12 @@ void Connection::read() {
     if (*got == 0) return;
     worker_.counters().add(Count::kBytesRead, *got);
     if (worker_.service().options().servers_have_key && channel_->is_server()) conversation_.trust_server();
+    state_name_.store("conn_parse_cmd", std::memory_order_relaxed);
     pump({buffer.data(), *got});
     // Less than the buffer holds: that was all, and to ask again would cost a system call.
     if (dead_ || (*got < buffer.size() && !channel_->holds_input())) return;
   }
+  if (may_read()) worker_.counters().add(Count::kConnYields);
 }
 
 void Connection::pump(std::string_view fresh) {

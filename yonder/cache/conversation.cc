@@ -35,7 +35,7 @@ bool Conversation::blocked() const {
 std::string_view Conversation::state_name() const {
   switch (state_) {
     case State::kCommand:
-      return awaits_value_ ? "conn_nread" : "conn_parse_cmd";
+      return awaits_value_ ? "conn_nread" : "conn_read";
     case State::kKeys:
       return "conn_parse_cmd";
     case State::kValue:

@@ -18,6 +18,8 @@ enum class Count : std::uint8_t {
   kCmdTouch,
   kCmdMeta,
   kGetHits,
+  kHitsToWarm,  // Of these, in the warm list,
+  kHitsToCold,  // in the cold one.
   kGetMisses,
   kDeleteMisses,
   kDeleteHits,
@@ -40,6 +42,7 @@ enum class Count : std::uint8_t {
   kForwardFailed,  // Of these, answered with an error of ours.
   kSlowReaders,    // Times a connection was not read because it took no replies.
   kIdleKicks,      // Connections closed for being idle.
+  kConnYields,     // Times a connection that had more to say had to let others go first.
   kCount_,
 };
 inline constexpr std::size_t kCounts = static_cast<std::size_t>(Count::kCount_);

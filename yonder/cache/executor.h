@@ -8,6 +8,7 @@
 // Concurrency: one thread at a time. Lifetime: a view of things that outlive it.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "yonder/cache/command_line.h"
@@ -79,7 +80,13 @@ class Executor {
   void reply(std::string_view text, bool noreply = false) {
     if (!noreply) out_.append_line(text);
   }
+  // A number that -C hides is 0 to clients; what they give for one matches nothing.
+  std::uint64_t shown(std::uint64_t cas) const { return service_.options().use_cas ? cas : 0; }
+  std::uint64_t wanted(std::uint64_t cas) const {
+    return service_.options().use_cas || cas == 0 ? cas : UINT64_MAX;
+  }
   void count_store(StoreMode mode, StoreOutcome outcome);
+  void count_get(bool hit, Segment segment);
   void drop_key(std::string_view key);
   // A value that is short goes out at once; of a long one the CAS number is noted.
   void append_value(const Item& item, bool whole, LongValue& rest);
@@ -89,6 +96,10 @@ class Executor {
   Ran erase(const CommandLine& line);
   Ran arithmetic(const CommandLine& line, bool increment);
   Ran touch(const CommandLine& line);
+  // The number of "touch key number", "incr key number"; nothing: what is wrong has been said.
+  template <typename Number>
+  std::optional<Number> argument(const CommandLine& line, std::optional<Number> (*parse)(std::string_view),
+                                 std::string_view if_wrong);
   void count_arithmetic(bool increment, bool hit);
 
   Ran meta_get_once(const CommandLine& line, const MetaLine& meta, const Key& key, bool whole, bool& again);

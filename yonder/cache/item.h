@@ -42,6 +42,10 @@ enum ItemBits : std::uint8_t {
 enum class Segment : std::uint8_t { kHot = 0, kWarm = 1, kCold = 2 };
 inline constexpr std::size_t kSegments = 3;
 
+// What memcached's reports number by slab class: items of all sizes share their memory here, and
+// so make one class.
+inline constexpr std::uint32_t kItemClass = 1;
+
 // memcpy, of which an empty text without an address is no valid argument.
 inline void copy_text(char* to, std::string_view from) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());

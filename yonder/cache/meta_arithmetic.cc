@@ -28,7 +28,7 @@ bool Executor::append_arithmetic_flags(const CommandLine& line, const MetaLine& 
     switch (line[i][0]) {
       case 'c':
         out_.append(" c");
-        out_.append_number(item.cas);
+        out_.append_number(shown(item.cas));
         break;
       case 't':
         append_ttl(item);
@@ -54,8 +54,8 @@ bool Executor::append_arithmetic_flags(const CommandLine& line, const MetaLine& 
 
 Executor::Sum Executor::add_or_create(Partition& partition, const Key& key, const MetaFlags& flags,
                                       bool increment) {
-  Sum sum{.reply =
-              partition.add(key, {.increment = increment, .delta = flags.delta, .cas = flags.cas}, now_)};
+  Sum sum{.reply = partition.add(
+              key, {.increment = increment, .delta = flags.delta, .cas = wanted(flags.cas)}, now_)};
   if (sum.reply.outcome != ArithmeticOutcome::kNotFound || !flags.has_vivify) return sum;
   const Digits digits(flags.initial);
   const StoreRequest first{.mode = StoreMode::kAdd, .binary_key = flags.binary_key, .value = digits.text()};
@@ -143,9 +143,9 @@ Ran Executor::meta_debug(const CommandLine& line) {
     out_.append(" la=");
     out_.append_number(now_ - item->accessed);
     out_.append(" cas=");
-    out_.append_number(item->cas);
+    out_.append_number(shown(item->cas));
     out_.append(item->has(kFetched) ? " fetch=yes cls=" : " fetch=no cls=");
-    out_.append_number(static_cast<unsigned>(item->segment()) + 1);
+    out_.append_number(kItemClass);
     out_.append(" size=");
     out_.append_number(item->total_bytes());
     out_.append("\r\n");

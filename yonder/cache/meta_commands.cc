@@ -123,6 +123,7 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
   const std::size_t mark = out_.size();
   bool hit = false;
   bool fits = true;
+  Segment segment = Segment::kHot;
   LongValue rest;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
     Item* item = partition.find(key, now_);
@@ -130,6 +131,7 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
     if (created) item = vivify(partition, key, meta);
     hit = item != nullptr;
     if (!hit) return;
+    segment = item->segment();
     bool won = false;
     fits = append_hit(line, meta, *item, created, won);
     if (!fits) return;
@@ -145,8 +147,7 @@ Ran Executor::meta_get_once(const CommandLine& line, const MetaLine& meta, const
     counters_.add(Count::kCmdTouch);
     counters_.add(Count::kTouchHits);
   } else {
-    counters_.add(Count::kCmdGet);
-    counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
+    count_get(hit, segment);
   }
   if (!hit) append_miss(line, meta);
   return Ran::kDone;
@@ -180,7 +181,7 @@ bool Executor::append_get_flags(const CommandLine& line, const MetaLine& meta, I
         break;
       case 'c':
         out_.append(" c");
-        out_.append_number(item.cas);
+        out_.append_number(shown(item.cas));
         break;
       case 'f':
         out_.append(" f");
@@ -221,11 +222,13 @@ Ran Executor::meta_set(const CommandLine& line, const MetaLine& meta, StoreMode 
                        std::string_view value) {
   const MetaFlags& flags = meta.flags;
   const Key key(meta.key());
+  // With -C memcached appends whatever number it is given.
+  const bool extends = mode == StoreMode::kAppend || mode == StoreMode::kPrepend;
   const StoreRequest request{.mode = mode,
                              .flags = flags.client_flags,
                              .expires = flags.has_ttl ? expiry(flags.ttl) : 0,
-                             .cas = flags.cas,
-                             .accept_stale = flags.invalidate,
+                             .cas = extends && !service_.options().use_cas ? 0 : wanted(flags.cas),
+                             .accept_stale = flags.invalidate && service_.options().use_cas,
                              .binary_key = flags.binary_key,
                              .value = value};
   StoreReply answer{StoreOutcome::kNotStored};
@@ -243,7 +246,7 @@ Ran Executor::meta_set(const CommandLine& line, const MetaLine& meta, StoreMode 
     if (line[i][0] == 'k') append_key(meta.key(), flags.binary_key);
     if (line[i][0] != 'c') continue;
     out_.append(" c");
-    out_.append_number(answer.cas);
+    out_.append_number(shown(answer.cas));
   }
   out_.append("\r\n");
   return Ran::kDone;
@@ -263,7 +266,7 @@ Ran Executor::meta_delete(const CommandLine& line, const MetaLine& meta) {
   const Access access = service_.store().visit(key, [&](Partition& partition) {
     Item* item = partition.find(key, now_);
     if (item == nullptr) return;
-    if (flags.has_cas && item->cas != flags.cas) {
+    if (flags.has_cas && shown(item->cas) != flags.cas) {
       code = "EX";
       return;
     }

@@ -4,16 +4,25 @@
 // Orders wait in the registry's process until the server that owns the partition comes
 // and takes them (it looks every few milliseconds), so that a move can be asked for at any
 // server. One order per partition is open at a time, and one at a time per server runs.
+// When the partition has changed hands its bytes are still on their way: the target says
+// how many are left.
 //
-//   state      take(owner)   finish           cancel      pause
-//   queued     running       –                cancelled   stays queued
-//   running    –             done or failed   refused     goes on
-//   done, failed, cancelled: the end; kept for the list, the oldest are dropped
+//   state      take(owner)  finish              arrived(0 left)  cancel     pause     abandon
+//   queued     running      –                   –                cancelled  paused    failed if its owner is
+//   dead running    –            arriving, or done   remembered       refused    goes on   failed if its
+//   owner is dead,
+//                           if all has arrived;                                       unless the target has
+//                           it failed
+//   arriving   –            –                   done             refused    goes on   failed if its target is
+//   dead done, failed, cancelled: the end; kept for the list, the oldest are dropped
+//
+// paused is what list() calls a queued order while none is handed out.
 //
 // Concurrency: any thread.
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,7 +32,20 @@
 
 namespace yonder::cache {
 
-enum class OrderState : std::uint8_t { kQueued = 0, kRunning = 1, kDone = 2, kFailed = 3, kCancelled = 4 };
+enum class OrderState : std::uint8_t {
+  kQueued = 0,
+  kRunning = 1,
+  kDone = 2,
+  kFailed = 3,
+  kCancelled = 4,
+  kArriving = 5,
+  kPaused = 6,
+};
+
+// Whether an order has not come to its end.
+constexpr bool is_under_way(OrderState state) {
+  return state != OrderState::kDone && state != OrderState::kFailed && state != OrderState::kCancelled;
+}
 
 struct MoveOrder {
   std::uint64_t id = 0;
@@ -32,6 +54,9 @@ struct MoveOrder {
   segment::ProcessId to;
   OrderState state = OrderState::kQueued;
   ErrorCode error = ErrorCode::kOk;  // of a failed one
+  // Still to arrive at the target: before it begins, what the partition was last said to hold;
+  // 0 at the end.
+  std::uint64_t bytes_left = 0;
 };
 
 class MoveOrders {
@@ -39,25 +64,41 @@ class MoveOrders {
   static constexpr std::size_t kKept = 64;  // in all; beyond it new ones are refused
 
   // kAlreadyExists: one for this partition is open; kResourceExhausted.
-  Result<std::uint64_t> add(std::uint32_t partition, segment::ProcessId from, segment::ProcessId to);
+  Result<std::uint64_t> add(std::uint32_t partition, segment::ProcessId from, segment::ProcessId to,
+                            std::uint64_t bytes = 0);
   // The next order for `owner`, which runs from now on; none while paused.
   std::optional<MoveOrder> take(segment::ProcessId owner);
-  // kNotFound: it does not run.
+  // What a partition is said to hold: so much is left of an order of which its target has said
+  // nothing yet.
+  void estimate(std::uint32_t partition, std::uint64_t bytes);
+  // The partition has changed hands, or not. kNotFound: it does not run.
   Result<void> finish(std::uint64_t id, ErrorCode error);
+  // What `target` says of the newest order that brings it this partition: so many bytes are
+  // missing, or (an error) some never will come. Of no such order: nothing.
+  void arrived(std::uint32_t partition, segment::ProcessId target, std::uint64_t bytes_left, ErrorCode error);
+  // Fails what waits for a process that is dead.
+  void abandon(const std::function<bool(segment::ProcessId)>& is_dead);
   // kNotFound: there is no such order; kAlreadyExists: it runs or has ended.
   Result<void> cancel(std::uint64_t id);
   void set_paused(bool paused);
-  bool is_paused() const;
   std::vector<MoveOrder> list() const;
 
  private:
-  bool is_open(const MoveOrder& order) const {
-    return order.state == OrderState::kQueued || order.state == OrderState::kRunning;
+  struct Entry {
+    MoveOrder order;
+    // What the target said before the source had finished.
+    bool at_target = false;
+    bool all_here = false;
+  };
+  // One that still wants its partition where it was ordered; what arrives may move on.
+  static bool is_open(const Entry& entry) {
+    return entry.order.state == OrderState::kQueued || entry.order.state == OrderState::kRunning;
   }
-  MoveOrder* find(std::uint64_t id) YONDER_REQUIRES(mutex_);
+  Entry* find(std::uint64_t id) YONDER_REQUIRES(mutex_);
+  static void end(MoveOrder& order, ErrorCode error);
 
   mutable sync::Mutex mutex_;
-  std::deque<MoveOrder> orders_ YONDER_GUARDED_BY(mutex_);
+  std::deque<Entry> orders_ YONDER_GUARDED_BY(mutex_);
   std::uint64_t next_id_ YONDER_GUARDED_BY(mutex_) = 1;
   bool paused_ YONDER_GUARDED_BY(mutex_) = false;
 };

@@ -83,7 +83,7 @@ void Partition::renew_cas(Item& item) { item.cas = next_cas(); }
 // ---------------------------------------------------------------- looking up
 
 bool Partition::is_gone(const Item& item, Seconds now) const {
-  if (item.expires != 0 && item.expires <= now) return true;
+  if (is_expired(item, now)) return true;
   if (item.cas < header_->hot.flushed_cas || item.accessed <= header_->hot.flushed_until) return true;
   return header_->hot.flush_due != 0 && header_->hot.flush_due <= now &&
          item.accessed <= header_->hot.flush_due;
@@ -93,9 +93,15 @@ Item* Partition::find(const Key& key, Seconds now) {
   Item* item = index().find(key);
   if (item == nullptr || !is_gone(*item, now)) [[likely]]
     return item;
-  if (!item->has(kFetched)) ++header_->counters.expired_unfetched;
-  erase(key, *item);
+  bury(key, *item, now);
   return nullptr;
+}
+
+void Partition::bury(const Key& key, Item& item, Seconds now) {
+  PartitionCounters& counters = header_->counters;
+  ++(is_expired(item, now) ? counters.found_expired : counters.found_flushed);
+  if (!item.has(kFetched)) ++counters.expired_unfetched;
+  erase(key, item);
 }
 
 void Partition::bump(Item& item, Seconds now) {
@@ -119,7 +125,12 @@ void Partition::flush(Seconds at, Seconds now) {
 // ---------------------------------------------------------------- storing
 
 StoreReply Partition::store(const Key& key, const StoreRequest& request, Seconds now) {
-  Item* old = find(key, now);
+  Item* old = index().find(key);
+  if (old != nullptr && is_gone(*old, now)) [[unlikely]] {
+    ++header_->counters.reclaimed;
+    bury(key, *old, now);
+    old = nullptr;
+  }
   if (const std::optional<StoreReply> refused = refuse(old, request)) {
     // A client that wanted to add it has use for it.
     if (old != nullptr && request.mode == StoreMode::kAdd) old->accessed = now;
@@ -186,7 +197,7 @@ void Partition::overwrite(Item& old, const StoreRequest& request, Seconds now) {
   old.cas = next_cas();
   push(Segment::kHot, &old);
   ++header_->counters.stored;
-  balance(now);
+  balance(old, now);
 }
 
 StoreReply Partition::extend(const Key& key, Item* old, const StoreRequest& request, Seconds now) {
@@ -225,7 +236,7 @@ void Partition::link(const Key& key, Item* old, Item* fresh, Seconds now) {
     unlink_from_list(old);
     free_item(old);
   }
-  balance(now);
+  balance(*fresh, now);
 }
 
 void Partition::erase(const Key& key, Item& item) {

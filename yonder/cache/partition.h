@@ -9,7 +9,8 @@
 //
 // The LRU is memcached's: new items are hot; the hot list holds at most a fifth of the
 // bytes and the warm one two fifths; what falls out of them goes to warm if it was read
-// twice, else to cold; items are thrown out of cold. Reading an item twice marks it
+// twice, else to cold; so does what was not read for a fifth (twice) of the time the coldest
+// one was not; items are thrown out of cold. Reading an item twice marks it
 // active, and reading it more often changes nothing, so that a hot key costs no writes.
 //
 // Times are seconds of the Unix era and come in as `now`. Expired and flushed items are
@@ -86,6 +87,10 @@ struct PartitionPolicy {
   bool evict = true;                                  // False (-M): refuse rather than throw out.
   unsigned hot_percent = 20;
   unsigned warm_percent = 40;
+  // Of the age of the coldest item: what was not read for so long does not stay hot, or warm,
+  // although there is room.
+  double hot_max_factor = 0.2;
+  double warm_max_factor = 2.0;
 };
 
 // The size memcached would give the item: what -I limits.
@@ -99,8 +104,10 @@ struct PartitionStats {
   std::uint64_t item_bytes = 0;  // Header, key and value.
   std::uint64_t heap_bytes = 0;  // Taken from the heap for items and index.
   std::uint64_t index_buckets = 0;
+  bool index_grows = false;
   std::uint64_t segment_items[kSegments] = {};
   std::uint64_t segment_bytes[kSegments] = {};
+  Seconds oldest_access[kSegments] = {};  // Of the item at the end of each list; 0: it is empty.
   Seconds last_evicted_age = 0;
 };
 
@@ -143,6 +150,8 @@ class Partition {
 
   // Looks at `buckets` further buckets for items that have expired; returns how many were freed.
   std::size_t crawl(std::size_t buckets, Seconds now);
+  // Moves a few items that have become too old for their lists.
+  void age(Seconds now);
   // Throws out items until the heap holds `bytes` less, and gives what that leaves of its
   // share back to the budget; returns how much was given back.
   std::size_t shrink(std::size_t bytes, Seconds now);
@@ -163,6 +172,9 @@ class Partition {
 
   Index index() const;
   bool is_gone(const Item& item, Seconds now) const;
+  bool is_expired(const Item& item, Seconds now) const { return item.expires != 0 && item.expires <= now; }
+  // Frees an item that is gone and that somebody asked for.
+  void bury(const Key& key, Item& item, Seconds now);
   std::uint64_t next_cas();
 
   struct NewItem {
@@ -187,8 +199,10 @@ class Partition {
 
   void push(Segment to, Item* item);
   void unlink_from_list(Item* item);
-  void balance(Seconds now);
+  // After `fresh` was put in.
+  void balance(const Item& fresh, Seconds now);
   void drain(Segment from, std::uint64_t limit_bytes);
+  void move_tail(Segment from);
   bool evict_one(const Item* keep, Seconds now);
   Item* coldest(const Item* keep);
   void drop(Item* item);

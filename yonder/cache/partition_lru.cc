@@ -16,6 +16,9 @@ ListState& list_of(PartitionHeader* header, Segment segment) {
 // An item that is moved or dropped from a tail; a few per change keep the lists in shape,
 // because every change adds one item.
 constexpr int kMovesPerChange = 4;
+// And of those that are too old, whenever somebody looks after the partition: few, because clients
+// wait for its lock, and a thread that is preempted while it holds it makes them wait for long.
+constexpr int kMovesPerAging = 8;
 
 }  // namespace
 
@@ -42,25 +45,48 @@ void Partition::unlink_from_list(Item* item) {
   list.bytes -= item->total_bytes();
 }
 
-void Partition::balance(Seconds now) {
+void Partition::balance(const Item& fresh, Seconds now) {
   const std::uint64_t bytes = header_->hot.item_bytes;
   drain(Segment::kHot, bytes * policy_.hot_percent / 100);
   drain(Segment::kWarm, bytes * policy_.warm_percent / 100);
-  // An expired item at the cold end costs nobody anything: its memory is free for the next.
+  // An expired item at the cold end costs nobody anything: its memory is free for the next. One
+  // that came with a time in the past is left to who asks for it, and is counted then.
   Item* tail = Range(base_).item(list_of(header_, Segment::kCold).tail);
-  if (tail == nullptr || !is_gone(*tail, now)) return;
+  if (tail == nullptr || tail == &fresh || !is_gone(*tail, now)) return;
   ++header_->counters.reclaimed;
   drop(tail);
 }
 
 void Partition::drain(Segment from, std::uint64_t limit_bytes) {
   for (int i = 0; i < kMovesPerChange && list_of(header_, from).bytes > limit_bytes; ++i) {
-    Item* tail = Range(base_).item(list_of(header_, from).tail);
-    const Segment to = tail->has(kActive) ? Segment::kWarm : Segment::kCold;
-    ++(to == Segment::kWarm ? header_->counters.moves_to_warm : header_->counters.moves_to_cold);
-    unlink_from_list(tail);
-    tail->clear(kActive);
-    push(to, tail);
+    move_tail(from);
+  }
+}
+
+void Partition::move_tail(Segment from) {
+  Item* tail = Range(base_).item(list_of(header_, from).tail);
+  const Segment to = tail->has(kActive) ? Segment::kWarm : Segment::kCold;
+  PartitionCounters& counters = header_->counters;
+  ++(to == Segment::kCold ? counters.moves_to_cold
+     : from == to         ? counters.moves_within
+                          : counters.moves_to_warm);
+  unlink_from_list(tail);
+  tail->clear(kActive);
+  push(to, tail);
+}
+
+void Partition::age(Seconds now) {
+  const Range range(base_);
+  const Item* coldest = range.item(list_of(header_, Segment::kCold).tail);
+  if (coldest == nullptr) return;
+  const double age = now - std::min(coldest->accessed, now);
+  for (const Segment from : {Segment::kHot, Segment::kWarm}) {
+    const double limit = age * (from == Segment::kHot ? policy_.hot_max_factor : policy_.warm_max_factor);
+    for (int i = 0; i < kMovesPerAging; ++i) {
+      const Item* tail = range.item(list_of(header_, from).tail);
+      if (tail == nullptr || now - std::min(tail->accessed, now) <= limit) break;
+      move_tail(from);
+    }
   }
 }
 
@@ -94,6 +120,7 @@ bool Partition::evict_one(const Item* keep, Seconds now) {
     ++counters.evicted;
     if (!victim->has(kFetched)) ++counters.evicted_unfetched;
     if (victim->has(kActive)) ++counters.evicted_active;
+    if (victim->expires != 0) ++counters.evicted_nonzero;
     header_->last_evicted_age = now - victim->accessed;
   }
   drop(victim);

@@ -43,7 +43,10 @@ void* Partition::allocate(std::size_t bytes, const Item* keep, Seconds now) {
   }
   void* memory = heap_->try_allocate(bytes);
   // The range may be cut into pieces that are too small, although the budget allows more.
-  while (memory == nullptr && policy_.evict && evict_one(keep, now)) memory = heap_->try_allocate(bytes);
+  while (memory == nullptr && policy_.evict && evict_one(keep, now)) {
+    ++header_->counters.direct_reclaims;
+    memory = heap_->try_allocate(bytes);
+  }
   if (memory == nullptr) ++header_->counters.out_of_memory;
   return memory;
 }
@@ -59,6 +62,7 @@ bool Partition::make_room(std::size_t bytes, const Item* keep, Seconds now) {
       continue;
     }
     if (!policy_.evict || evicted > kMaxEvictedBytes || !evict_one(keep, now)) return false;
+    ++header_->counters.direct_reclaims;
     evicted += used - heap_->used_bytes();
   }
   return true;
@@ -88,6 +92,7 @@ std::size_t Partition::crawl(std::size_t buckets, Seconds now) {
     Index table = index();
     const std::uint64_t bucket = header_->crawl_bucket++ & (table.buckets() - 1);
     table.visit_bucket(bucket, [&](Item* item) {
+      ++header_->counters.crawler_checked;
       if (!is_gone(*item, now)) return;
       if (!item->has(kFetched)) ++header_->counters.expired_unfetched;
       ++header_->counters.crawled;
@@ -105,10 +110,13 @@ PartitionStats Partition::stats() const {
                      .item_bytes = header_->hot.item_bytes,
                      .heap_bytes = heap_->used_bytes(),
                      .index_buckets = index().buckets(),
+                     .index_grows = header_->hot.index.old_buckets != 0,
                      .last_evicted_age = header_->last_evicted_age};
   for (std::size_t i = 0; i < kSegments; ++i) {
     out.segment_items[i] = header_->lists[i].items;
     out.segment_bytes[i] = header_->lists[i].bytes;
+    const Item* oldest = Range(base_).item(header_->lists[i].tail);
+    out.oldest_access[i] = oldest == nullptr ? 0 : oldest->accessed;
   }
   return out;
 }

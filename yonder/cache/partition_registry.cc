@@ -81,8 +81,17 @@ Result<std::vector<PartitionPlace>> PartitionRegistry::servers(Deadline deadline
 
 // ---------------------------------------------------------------- moves and loads
 
+void PartitionRegistry::abandon_orders(Deadline deadline) {
+  orders_.abandon([&](ProcessId process) {
+    const Result<std::string> alive = directory_.address_of(process, deadline);
+    return !alive && alive.error() == ErrorCode::kNotFound;
+  });
+}
+
 Result<std::uint64_t> PartitionRegistry::order(std::uint32_t partition, ProcessId to, Deadline deadline) {
+  abandon_orders(deadline);
   ProcessId owner;
+  std::uint64_t bytes = 0;
   {
     const sync::LockGuard lock(mutex_);
     if (partition >= segments_.size())
@@ -90,9 +99,10 @@ Result<std::uint64_t> PartitionRegistry::order(std::uint32_t partition, ProcessI
     if (!servers_.contains(to)) return fail(ErrorCode::kNotFound, "order a move: no such server");
     YONDER_TRY(record, directory_.find(segments_[partition], deadline));
     owner = record.owner;
+    bytes = loads_[partition].last.bytes;
   }
   if (owner == to) return fail(ErrorCode::kAlreadyExists, "order a move: the partition is there", partition);
-  return orders_.add(partition, owner, to);
+  return orders_.add(partition, owner, to, bytes);
 }
 
 Result<std::optional<MoveOrder>> PartitionRegistry::take_order(ProcessId owner, Deadline) {
@@ -106,9 +116,19 @@ Result<void> PartitionRegistry::pause_orders(bool paused, Deadline) {
   orders_.set_paused(paused);
   return {};
 }
-Result<std::vector<MoveOrder>> PartitionRegistry::orders(Deadline) { return orders_.list(); }
+Result<std::vector<MoveOrder>> PartitionRegistry::orders(Deadline deadline) {
+  abandon_orders(deadline);
+  return orders_.list();
+}
+Result<void> PartitionRegistry::report_arrivals(ProcessId target, const std::vector<ArrivalReport>& arrivals,
+                                                Deadline) {
+  for (const ArrivalReport& report : arrivals)
+    orders_.arrived(report.partition, target, report.bytes_left, report.error);
+  return {};
+}
 
 Result<void> PartitionRegistry::report(const std::vector<LoadReport>& loads, Deadline) {
+  for (const LoadReport& report : loads) orders_.estimate(report.partition, report.bytes);
   const Instant now = clock_.now();
   const sync::LockGuard lock(mutex_);
   for (const LoadReport& report : loads) {
@@ -141,7 +161,9 @@ Result<std::vector<PlannedMove>> PartitionRegistry::plan(Deadline deadline) {
                           .load = loads_[i].operations_per_second,
                           .bytes = loads_[i].last.bytes});
   }
-  return plan_moves(servers, partitions, {});
+  std::vector<PlannedMove> moves = plan_moves(servers, partitions, {});
+  for (PlannedMove& move : moves) move.bytes = loads_[move.partition].last.bytes;
+  return moves;
 }
 
 }  // namespace yonder::cache

@@ -46,6 +46,13 @@ struct LoadReport {
   std::uint64_t bytes = 0;
 };
 
+// How far a partition that moves has arrived, as its new owner sees it.
+struct ArrivalReport {
+  std::uint32_t partition = 0;
+  std::uint64_t bytes_left = 0;      // 0: all is there
+  ErrorCode error = ErrorCode::kOk;  // else some of it never will be
+};
+
 class Registry {
  public:
   static constexpr std::size_t kMaxAddress = 128;
@@ -69,6 +76,8 @@ class Registry {
   virtual Result<void> cancel_order(std::uint64_t id, Deadline deadline) = 0;
   virtual Result<void> pause_orders(bool paused, Deadline deadline) = 0;
   virtual Result<std::vector<MoveOrder>> orders(Deadline deadline) = 0;
+  virtual Result<void> report_arrivals(segment::ProcessId target, const std::vector<ArrivalReport>& arrivals,
+                                       Deadline deadline) = 0;
 
   // What a balancer needs to know, and what it would do (balance_plan.h).
   virtual Result<void> report(const std::vector<LoadReport>& loads, Deadline deadline) = 0;
@@ -91,6 +100,8 @@ class PartitionRegistry final : public Registry {
   Result<void> cancel_order(std::uint64_t id, Deadline deadline) override;
   Result<void> pause_orders(bool paused, Deadline deadline) override;
   Result<std::vector<MoveOrder>> orders(Deadline deadline) override;
+  Result<void> report_arrivals(segment::ProcessId target, const std::vector<ArrivalReport>& arrivals,
+                               Deadline deadline) override;
   Result<void> report(const std::vector<LoadReport>& loads, Deadline deadline) override;
   Result<std::vector<PlannedMove>> plan(Deadline deadline) override;
 
@@ -102,6 +113,8 @@ class PartitionRegistry final : public Registry {
   };
   // Whether a segment still has an owner.
   bool is_alive(segment::SegmentId segment, Deadline deadline);
+  // Orders of the dead must not keep their partitions from being ordered again.
+  void abandon_orders(Deadline deadline);
 
   segment::Directory& directory_;
   const Clock& clock_;

@@ -250,5 +250,42 @@ TEST(Partition, AdoptsOnlyWhatIsAPartitionOfItsAddress) {
   EXPECT_EQ(Partition::adopt(zeros.bytes(), budget, {}).error(), ErrorCode::kCorrupt);
 }
 
+TEST(Partition, CountsWhatWasAskedForTooLate) {
+  TestPartition partition;
+  partition->store(Key("e"), {.expires = 200, .value = "v"}, 100);
+  EXPECT_EQ(partition->find(Key("e"), 300), nullptr);
+  EXPECT_EQ(partition->counters().found_expired, 1u);
+  partition->store(Key("f"), {.value = "v"}, 300);
+  partition->flush(300, 300);
+  EXPECT_EQ(partition->find(Key("f"), 300), nullptr);
+  EXPECT_EQ(partition->counters().found_flushed, 1u);
+  EXPECT_EQ(partition->counters().found_expired, 1u);
+  EXPECT_EQ(partition->find(Key("never"), 300), nullptr);
+  EXPECT_EQ(partition->counters().reclaimed, 0u);
+  // A new value in place of one that is gone takes its memory.
+  partition->store(Key("r"), {.expires = 400, .value = "v"}, 300);
+  partition->store(Key("r"), {.value = "w"}, 500);
+  EXPECT_EQ(partition->counters().reclaimed, 1u);
+  EXPECT_EQ(partition->counters().found_expired, 2u);
+  partition->check_invariants();
+}
+
+TEST(Partition, WhatNobodyReadsForLongDoesNotStayHot) {
+  TestPartition partition;
+  for (int i = 0; i < 20; ++i) partition->store(Key(name(i)), {.value = "v"}, 100);
+  const auto in = [&](Segment segment) {
+    return partition->stats().segment_items[static_cast<std::size_t>(segment)];
+  };
+  ASSERT_GT(in(Segment::kHot), 0u);
+  partition->age(100);  // All are equally old.
+  ASSERT_GT(in(Segment::kHot), 0u);
+  partition->store(Key("new"), {.value = "v"}, 1000);
+  // The coldest was not read for 910 s: a fifth of that is too long for a hot one.
+  partition->age(1010);
+  EXPECT_EQ(in(Segment::kHot), 1u);
+  EXPECT_EQ(in(Segment::kCold), 20u);
+  partition->check_invariants();
+}
+
 }  // namespace
 }  // namespace yonder::cache

@@ -74,6 +74,17 @@ TEST(Peers, ServersThatNameEachOtherDoNotGoRoundInCircles) {
   EXPECT_TRUE(cluster.store(0).attach(0, *range));
 }
 
+// Gives partition 0 to a server when the second one has asked for it twice.
+std::thread attach_when_asked(TestCluster& cluster, std::size_t server, std::span<std::byte> range) {
+  return std::thread([&cluster, server, range] {
+    const auto forwarded = [&] {
+      return cluster.service(1).counters()[static_cast<std::size_t>(Count::kForwarded)];
+    };
+    while (forwarded() < 2) std::this_thread::yield();
+    EXPECT_TRUE(cluster.store(server).attach(0, range));
+  });
+}
+
 TEST(Peers, AsksAgainWhenTheMapWasOld) {
   TestCluster cluster;
   const std::string key = cluster.key_in(0);
@@ -83,13 +94,7 @@ TEST(Peers, AsksAgainWhenTheMapWasOld) {
   const auto range = cluster.store(0).detach(0, "");
   ASSERT_TRUE(range);
   ASSERT_TRUE(client.send("get " + key + "\r\n"));
-  std::thread later([&] {
-    const auto forwarded = [&] {
-      return cluster.service(1).counters()[static_cast<std::size_t>(Count::kForwarded)];
-    };
-    while (forwarded() < 2) std::this_thread::yield();
-    EXPECT_TRUE(cluster.store(0).attach(0, *range));
-  });
+  std::thread later = attach_when_asked(cluster, 0, *range);
   EXPECT_EQ(client.read_until("END\r\n"), "VALUE " + key + " 0 1\r\nx\r\nEND\r\n");
   later.join();
 }
@@ -104,13 +109,7 @@ TEST(Peers, CarriesOutHereWhatHasArrivedMeanwhile) {
   ASSERT_TRUE(range);
   cluster.store(1).set_owner(0, "@nobody-listens-here");
   ASSERT_TRUE(client.send("get " + key + " " + other + "\r\nincr " + key + " 1\r\n"));
-  std::thread later([&] {
-    const auto forwarded = [&] {
-      return cluster.service(1).counters()[static_cast<std::size_t>(Count::kForwarded)];
-    };
-    while (forwarded() < 2) std::this_thread::yield();
-    EXPECT_TRUE(cluster.store(1).attach(0, *range));
-  });
+  std::thread later = attach_when_asked(cluster, 1, *range);
   EXPECT_EQ(client.read_until("END\r\n"), "VALUE " + key + " 0 1\r\nx\r\nEND\r\n");
   EXPECT_EQ(client.read_until("\r\n"), "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n");
   later.join();

@@ -74,14 +74,16 @@ class RemoteRegistry final : public Registry {
     YONDER_TRY(answer, call<protocol::Orders>({}, deadline));
     return std::move(answer.orders);
   }
+  Result<void> report_arrivals(ProcessId target, const std::vector<ArrivalReport>& arrivals,
+                               Deadline deadline) override {
+    return in_parts(arrivals, [&](std::vector<ArrivalReport> part) {
+      return call<protocol::Arrivals>({target, std::move(part)}, deadline);
+    });
+  }
   Result<void> report(const std::vector<LoadReport>& loads, Deadline deadline) override {
-    for (std::size_t i = 0; i < loads.size(); i += protocol::kLoadsPerMessage) {
-      const auto first = loads.begin() + static_cast<std::ptrdiff_t>(i);
-      const std::size_t count = std::min(protocol::kLoadsPerMessage, loads.size() - i);
-      YONDER_TRY_VOID(
-          call<protocol::Report>({{first, first + static_cast<std::ptrdiff_t>(count)}}, deadline));
-    }
-    return {};
+    return in_parts(loads, [&](std::vector<LoadReport> part) {
+      return call<protocol::Report>({std::move(part)}, deadline);
+    });
   }
   Result<std::vector<PlannedMove>> plan(Deadline deadline) override {
     YONDER_TRY(answer, call<protocol::Plan>({}, deadline));
@@ -89,6 +91,16 @@ class RemoteRegistry final : public Registry {
   }
 
  private:
+  // Says it in as many messages as it takes.
+  template <typename T, typename Say>
+  static Result<void> in_parts(const std::vector<T>& all, Say say) {
+    for (std::size_t i = 0; i < all.size(); i += protocol::kLoadsPerMessage) {
+      const auto first = all.begin() + static_cast<std::ptrdiff_t>(i);
+      const std::size_t count = std::min(protocol::kLoadsPerMessage, all.size() - i);
+      YONDER_TRY_VOID(say(std::vector<T>(first, first + static_cast<std::ptrdiff_t>(count))));
+    }
+    return {};
+  }
   template <rpc::Method M>
   Result<typename M::Response> call(typename M::Request request, Deadline deadline) {
     const sync::LockGuard lock(mutex_);
@@ -149,6 +161,9 @@ void serve_registry(rpc::Server& server, Registry& registry) {
       });
   server.handle<protocol::Report>([&](const Context& context, const protocol::LoadsMessage& request) {
     return empty(registry.report(request.loads, context.deadline()));
+  });
+  server.handle<protocol::Arrivals>([&](const Context& context, const protocol::ArrivalsMessage& request) {
+    return empty(registry.report_arrivals(request.target, request.arrivals, context.deadline()));
   });
   server.handle<protocol::Plan>(
       [&](const Context& context, const rpc::Empty&) -> Result<protocol::PlanMessage> {

@@ -69,7 +69,9 @@ struct Server::State {
   void welcome(os::Socket socket, const Listener& listener);
   void listen_loop();
   void upkeep_loop();
+  void crawl_all();
   void report_server(Output& out) const;
+  void report_listeners(Output& out) const;
 
   Service& service;
   const ServerOptions options;
@@ -81,6 +83,7 @@ struct Server::State {
   std::atomic<std::uint64_t> current{0};
   std::atomic<std::uint64_t> total{0};
   std::atomic<std::uint64_t> rejected{0};
+  std::atomic<std::uint64_t> juggles{0};  // Rounds of upkeep.
   std::atomic<bool> stopping{false};
   std::thread listening;
   std::thread upkeep;
@@ -144,11 +147,31 @@ void Server::State::listen_loop() {
 void Server::State::upkeep_loop() {
   // 128 buckets of one partition every 20 ms: two million items are gone through in five
   // minutes. Where some have expired, others have too.
-  constexpr Duration kPause = std::chrono::milliseconds(20);
+  constexpr Duration kPause = std::chrono::microseconds(kCrawlPauseMicroseconds);
   constexpr Duration kShortPause = std::chrono::milliseconds(1);
   while (!stopping.load(std::memory_order_acquire)) {
-    const bool busy = service.crawls() && service.store().crawl(service.now());
+    const bool busy = service.store().crawl(service.now(), service.crawls());
+    juggles.fetch_add(1, std::memory_order_relaxed);
+    if (service.is_crawl_wanted()) crawl_all();
     if (bell->wait(Deadline::at(os::SteadyClock::read() + (busy ? kShortPause : kPause)))) bell->ring();
+  }
+}
+
+void Server::State::crawl_all() {
+  for (std::size_t i = 0; i < service.store().partitions(); ++i) {
+    if (stopping.load(std::memory_order_acquire)) break;
+    service.store().crawl_all(i, service.now());
+  }
+  service.end_crawl();
+}
+
+void Server::State::report_listeners(Output& out) const {
+  for (const Listener& listener : listeners) {
+    const int fd = listener.socket.fd().get();
+    const char* kind = is_path(listener.address) ? "unix:" : "tcp:";
+    out.append_line(fmt::format("STAT {}:addr {}{}", fd, kind, listener.address));
+    out.append_line(fmt::format("STAT {}:state conn_listening", fd));
+    out.append_line(fmt::format("STAT {}:secs_since_last_cmd {}", fd, service.now() - service.started()));
   }
 }
 
@@ -160,7 +183,14 @@ void Server::State::report_server(Output& out) const {
   line("curr_connections", current.load(std::memory_order_relaxed));
   line("total_connections", total.load(std::memory_order_relaxed));
   line("rejected_connections", rejected.load(std::memory_order_relaxed));
+  line("connection_structures", current.load(std::memory_order_relaxed));
+  line("reserved_fds", kReservedFds);
+  line("read_buf_count", options.threads);
+  line("read_buf_bytes", options.threads * Worker::kBufferBytes);
   line("threads", options.threads);
+  line("lru_maintainer_juggles", juggles.load(std::memory_order_relaxed));
+  // Who is over the limit is told so; nobody waits.
+  line("accepting_conns", stopping.load(std::memory_order_relaxed) ? 0 : 1);
 }
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -189,6 +219,7 @@ Result<std::unique_ptr<Server>> Server::create(Service& service, const ServerOpt
   Service::Hooks hooks = service.hooks();
   hooks.report_server = [&state](Output& out) { state.report_server(out); };
   hooks.report_connections = [&state](Output& out) {
+    state.report_listeners(out);
     for (const auto& worker : state.workers) worker->report(out);
   };
   service.set_hooks(std::move(hooks));

@@ -145,6 +145,33 @@ TEST(Server, ShowsItsConnections) {
   EXPECT_NE(client.ask("stats\r\n", "END\r\n").find("STAT curr_connections 1\r\n"), std::string::npos);
 }
 
+TEST(Server, LooksAtAllItemsWhenAskedTo) {
+  TestServer test;
+  test.test.service.set_crawls(true);
+  TestClient client(test.address());
+  for (int i = 0; i < 100; ++i)
+    ASSERT_EQ(client.ask("set k" + std::to_string(i) + " 0 -1 1\r\nx\r\n"), "STORED\r\n");
+  EXPECT_EQ(client.ask("lru_crawler crawl x\r\n"), "BADCLASS invalid class id\r\n");
+  EXPECT_TRUE(eventually([&] { return client.ask("lru_crawler crawl all\r\n") == "OK\r\n"; }));
+  EXPECT_TRUE(eventually([&] {
+    const std::string stats = client.ask("stats\r\n", "END\r\n");
+    return stats.find("STAT lru_crawler_running 0\r\n") != std::string::npos &&
+           stats.find("STAT curr_items 0\r\n") != std::string::npos;
+  }));
+  EXPECT_EQ(client.ask("lru_crawler disable\r\n"), "OK\r\n");
+  EXPECT_EQ(client.ask("lru_crawler crawl all\r\n"), "CLIENT_ERROR lru crawler disabled\r\n");
+}
+
+TEST(Server, ShowsWhatItsListsWereTunedTo) {
+  TestServer test;
+  TestClient client(test.address());
+  EXPECT_EQ(client.ask("lru tune 30 30 0.5 3\r\n"), "OK\r\n");
+  const std::string settings = client.ask("stats settings\r\n", "END\r\n");
+  for (const char* line : {"STAT hot_lru_pct 30\r\n", "STAT warm_lru_pct 30\r\n",
+                           "STAT hot_max_factor 0.50\r\n", "STAT warm_max_factor 3.00\r\n"})
+    EXPECT_NE(settings.find(line), std::string::npos) << line;
+}
+
 TEST(Server, StopsWithRepliesSentAndIdleClientsClosed) {
   TestServer test;
   TestClient idle(test.address());

@@ -24,6 +24,9 @@ namespace yonder::cache {
 // The version of memcached whose protocol this is; clients ask for it.
 inline constexpr std::string_view kProtocolVersion = "1.6.18";
 
+// How long whoever looks after the store rests in between.
+inline constexpr std::uint64_t kCrawlPauseMicroseconds = 20'000;
+
 // As of the command line; what `stats settings` shows.
 struct ServiceOptions {
   std::size_t memory_bytes = std::size_t{64} << 20;
@@ -33,6 +36,7 @@ struct ServiceOptions {
   bool allow_dump = true;       // not -X
   char prefix_delimiter = ':';  // -D
   bool prefix_stats = false;    // -D given
+  bool use_cas = true;          // not -C: then clients see 0, and cas matches nothing
   std::uint32_t verbosity = 0;
   // Only who has proved the cluster's key may say that it is a server.
   bool servers_have_key = false;
@@ -77,6 +81,10 @@ class Service {
   // False while the crawler is switched off by command.
   bool crawls() const { return crawls_.load(std::memory_order_relaxed); }
   bool set_crawls(bool on) { return crawls_.exchange(on, std::memory_order_relaxed); }
+  // A look at all items at once, by whoever looks after the store. False: one is under way.
+  bool request_crawl() { return !crawl_wanted_.exchange(true, std::memory_order_relaxed); }
+  bool is_crawl_wanted() const { return crawl_wanted_.load(std::memory_order_relaxed); }
+  void end_crawl() { crawl_wanted_.store(false, std::memory_order_relaxed); }
 
  private:
   Store& store_;
@@ -88,6 +96,7 @@ class Service {
   Hooks hooks_;
   std::atomic<std::uint32_t> verbosity_;
   std::atomic<bool> crawls_{true};
+  std::atomic<bool> crawl_wanted_{false};
   mutable sync::Mutex mutex_;
   std::vector<std::unique_ptr<ThreadCounters>> counters_ YONDER_GUARDED_BY(mutex_);
   CounterValues at_reset_ YONDER_GUARDED_BY(mutex_){};

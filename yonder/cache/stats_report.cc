@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <map>
 
 #include "yonder/cache/base64.h"
@@ -26,26 +29,50 @@ Totals totals_of(Store& store) {
       sum.stats.item_bytes += stats.item_bytes;
       sum.stats.heap_bytes += stats.heap_bytes;
       sum.stats.index_buckets += stats.index_buckets;
+      sum.stats.index_grows |= stats.index_grows;
       for (std::size_t s = 0; s < kSegments; ++s) {
         sum.stats.segment_items[s] += stats.segment_items[s];
         sum.stats.segment_bytes[s] += stats.segment_bytes[s];
+        Seconds& oldest = sum.stats.oldest_access[s];
+        if (stats.segment_items[s] > 0 && (oldest == 0 || stats.oldest_access[s] < oldest))
+          oldest = stats.oldest_access[s];
       }
       sum.stats.last_evicted_age = std::max(sum.stats.last_evicted_age, stats.last_evicted_age);
-      const PartitionCounters& counters = partition.counters();
-      sum.counters.stored += counters.stored;
-      sum.counters.evicted += counters.evicted;
-      sum.counters.evicted_unfetched += counters.evicted_unfetched;
-      sum.counters.evicted_active += counters.evicted_active;
-      sum.counters.reclaimed += counters.reclaimed;
-      sum.counters.expired_unfetched += counters.expired_unfetched;
-      sum.counters.crawled += counters.crawled;
-      sum.counters.out_of_memory += counters.out_of_memory;
-      sum.counters.moves_to_cold += counters.moves_to_cold;
-      sum.counters.moves_to_warm += counters.moves_to_warm;
+      sum.counters += partition.counters();
     });
   }
   return sum;
 }
+
+// What memcached counts and what cannot happen here: nothing waits to be accepted, no buffer of a
+// connection has a limit, no page of memory belongs to a size, nobody holds items while others
+// work, no log is written, no network card is asked for its queue.
+constexpr std::array<std::string_view, 26> kNever = {"response_obj_oom",
+                                                     "response_obj_count",
+                                                     "response_obj_bytes",
+                                                     "read_buf_bytes_free",
+                                                     "read_buf_oom",
+                                                     "listen_disabled_num",
+                                                     "time_in_listen_disabled_us",
+                                                     "slab_reassign_rescues",
+                                                     "slab_reassign_chunk_rescues",
+                                                     "slab_reassign_evictions_nomem",
+                                                     "slab_reassign_inline_reclaim",
+                                                     "slab_reassign_busy_items",
+                                                     "slab_reassign_busy_deletes",
+                                                     "slab_reassign_running",
+                                                     "slabs_moved",
+                                                     "slab_global_page_pool",
+                                                     "malloc_fails",
+                                                     "log_worker_dropped",
+                                                     "log_worker_written",
+                                                     "log_watcher_skipped",
+                                                     "log_watcher_sent",
+                                                     "log_watchers",
+                                                     "unexpected_napi_ids",
+                                                     "round_robin_fallback",
+                                                     "lrutail_reflocked",
+                                                     "lru_bumps_dropped"};
 
 // A key as it may stand in a line of text.
 std::string key_text(const Item& item) {
@@ -81,6 +108,7 @@ void StatsReport::general() {
   if (service_.hooks().report_server) service_.hooks().report_server(out_);
   commands();
   memory();
+  for (const std::string_view name : kNever) stat(name, std::uint64_t{0});
   end();
 }
 
@@ -125,12 +153,32 @@ void StatsReport::commands() {
   show("forward_failed", Count::kForwardFailed);
   show("slow_readers", Count::kSlowReaders);
   show("idle_kicks", Count::kIdleKicks);
+  show("conn_yields", Count::kConnYields);
+}
+
+void StatsReport::commands_of_class(std::string_view prefix) {
+  const CounterValues values = service_.counters();
+  const auto show = [&](std::string_view name, Count what) {
+    stat(fmt::format("{}:{}", prefix, name), values[static_cast<std::size_t>(what)]);
+  };
+  show("get_hits", Count::kGetHits);
+  show("cmd_set", Count::kCmdSet);
+  show("delete_hits", Count::kDeleteHits);
+  show("incr_hits", Count::kIncrHits);
+  show("decr_hits", Count::kDecrHits);
+  show("cas_hits", Count::kCasHits);
+  show("cas_badval", Count::kCasBadval);
+  show("touch_hits", Count::kTouchHits);
 }
 
 void StatsReport::memory() {
   const Totals sum = totals_of(service_.store());
+  stat("get_expired", sum.counters.found_expired);
+  stat("get_flushed", sum.counters.found_flushed);
   stat("limit_maxbytes", service_.store().budget().limit());
+  stat("hash_power_level", std::uint64_t{std::bit_width(sum.stats.index_buckets | 1) - 1u});
   stat("hash_bytes", sum.stats.index_buckets * sizeof(Ref));
+  stat("hash_is_expanding", std::uint64_t{sum.stats.index_grows ? 1u : 0u});
   stat("bytes", sum.stats.item_bytes);
   stat("heap_bytes", sum.stats.heap_bytes);
   stat("curr_items", sum.stats.items);
@@ -141,9 +189,14 @@ void StatsReport::memory() {
   stat("evicted_active", sum.counters.evicted_active);
   stat("evictions", sum.counters.evicted);
   stat("reclaimed", sum.counters.reclaimed);
+  stat("lru_crawler_running", std::uint64_t{service_.is_crawl_wanted() ? 1u : 0u});
+  stat("lru_crawler_starts", service_.store().crawls());
   stat("crawler_reclaimed", sum.counters.crawled);
+  stat("crawler_items_checked", sum.counters.crawler_checked);
   stat("moves_to_cold", sum.counters.moves_to_cold);
   stat("moves_to_warm", sum.counters.moves_to_warm);
+  stat("moves_within_lru", sum.counters.moves_within);
+  stat("direct_reclaims", sum.counters.direct_reclaims);
 }
 
 void StatsReport::settings() {
@@ -153,16 +206,31 @@ void StatsReport::settings() {
   stat("verbosity", service_.verbosity());
   stat("evictions", service_.store().policy().evict ? "on" : "off");
   stat("item_size_max", std::uint64_t{options.max_item_bytes});
-  stat("cas_enabled", "yes");
+  stat("cas_enabled", yes(options.use_cas));
   stat("detail_enabled", yes(service_.prefixes().enabled()));
   stat("flush_enabled", yes(options.allow_flush));
   stat("dump_enabled", yes(options.allow_dump));
   stat("shutdown_command", yes(options.allow_shutdown));
   stat("auth_enabled_ascii", yes(service_.auth() != nullptr));
+  stat("auth_enabled_sasl", "no");
+  stat("stat_key_prefix", std::string_view(&options.prefix_delimiter, 1));
+  stat("maxconns_fast", "yes");
+  stat("slab_reassign", "no");
+  stat("slab_automove", "0");
+  stat("track_sizes", "yes");
+  const PartitionPolicy policy = service_.store().policy();
   stat("lru_crawler", yes(service_.crawls()));
+  stat("lru_crawler_sleep", kCrawlPauseMicroseconds);
+  stat("lru_crawler_tocrawl", "0");
+  stat("lru_maintainer_thread", "yes");
   stat("lru_segmented", "yes");
-  stat("hot_lru_pct", service_.store().policy().hot_percent);
-  stat("warm_lru_pct", service_.store().policy().warm_percent);
+  stat("hot_lru_pct", policy.hot_percent);
+  stat("warm_lru_pct", policy.warm_percent);
+  stat("hot_max_factor", fmt::format("{:.2f}", policy.hot_max_factor));
+  stat("warm_max_factor", fmt::format("{:.2f}", policy.warm_max_factor));
+  stat("temp_lru", "no");
+  stat("tail_repair_time", "0");
+  stat("inline_ascii_response", "no");
   stat("hash_algorithm", "xxh3");
   stat("partitions", std::uint64_t{service_.store().partitions()});
   for (const auto& [name, value] : options.shown) stat(name, value);
@@ -171,35 +239,66 @@ void StatsReport::settings() {
 
 void StatsReport::items() {
   const Totals sum = totals_of(service_.store());
-  for (std::size_t i = 0; i < kSegments; ++i) {
-    if (sum.stats.segment_items[i] == 0) continue;
-    const auto line = [&](std::string_view name, std::uint64_t value) {
-      stat(fmt::format("items:{}:{}", i + 1, name), value);
-    };
-    line("number", sum.stats.segment_items[i]);
-    line("mem_requested", sum.stats.segment_bytes[i]);
-    if (static_cast<Segment>(i) != Segment::kCold) continue;
-    line("evicted", sum.counters.evicted);
-    line("evicted_time", sum.stats.last_evicted_age);
-    line("outofmemory", sum.counters.out_of_memory);
-    line("reclaimed", sum.counters.reclaimed);
-    line("expired_unfetched", sum.counters.expired_unfetched);
-    line("evicted_unfetched", sum.counters.evicted_unfetched);
-    line("evicted_active", sum.counters.evicted_active);
-    line("crawler_reclaimed", sum.counters.crawled);
-  }
+  const CounterValues values = service_.counters();
+  const auto line = [&](std::string_view name, std::uint64_t value) {
+    stat(fmt::format("items:{}:{}", kItemClass, name), value);
+  };
+  const auto list = [&](Segment segment) {
+    return sum.stats.segment_items[static_cast<std::size_t>(segment)];
+  };
+  const auto age = [&](Segment segment) {
+    const Seconds oldest = sum.stats.oldest_access[static_cast<std::size_t>(segment)];
+    return std::uint64_t{oldest == 0 ? 0 : service_.now() - std::min(oldest, service_.now())};
+  };
+  line("number", sum.stats.items);
+  line("number_hot", list(Segment::kHot));
+  line("number_warm", list(Segment::kWarm));
+  line("number_cold", list(Segment::kCold));
+  line("age_hot", age(Segment::kHot));
+  line("age_warm", age(Segment::kWarm));
+  line("age", age(Segment::kCold));
+  line("mem_requested", sum.stats.item_bytes);
+  line("evicted", sum.counters.evicted);
+  line("evicted_nonzero", sum.counters.evicted_nonzero);
+  line("evicted_time", sum.stats.last_evicted_age);
+  line("outofmemory", sum.counters.out_of_memory);
+  line("tailrepairs", 0);
+  line("reclaimed", sum.counters.reclaimed);
+  line("expired_unfetched", sum.counters.expired_unfetched);
+  line("evicted_unfetched", sum.counters.evicted_unfetched);
+  line("evicted_active", sum.counters.evicted_active);
+  line("crawler_reclaimed", sum.counters.crawled);
+  line("crawler_items_checked", sum.counters.crawler_checked);
+  line("lrutail_reflocked", 0);
+  line("moves_to_cold", sum.counters.moves_to_cold);
+  line("moves_to_warm", sum.counters.moves_to_warm);
+  line("moves_within_lru", sum.counters.moves_within);
+  line("direct_reclaims", sum.counters.direct_reclaims);
+  const std::uint64_t warm = values[static_cast<std::size_t>(Count::kHitsToWarm)];
+  const std::uint64_t cold = values[static_cast<std::size_t>(Count::kHitsToCold)];
+  // The three are read one after the other while others count.
+  const std::uint64_t hits = std::max(values[static_cast<std::size_t>(Count::kGetHits)], warm + cold);
+  line("hits_to_hot", hits - warm - cold);
+  line("hits_to_warm", warm);
+  line("hits_to_cold", cold);
+  line("hits_to_temp", 0);
   end();
 }
 
 void StatsReport::slabs() {
   const Totals sum = totals_of(service_.store());
-  for (std::size_t i = 0; i < kSegments; ++i) {
-    if (sum.stats.segment_items[i] == 0) continue;
-    stat(fmt::format("{}:used_chunks", i + 1), sum.stats.segment_items[i]);
-    stat(fmt::format("{}:mem_requested", i + 1), sum.stats.segment_bytes[i]);
-  }
-  stat("active_slabs", std::uint64_t{kSegments});
+  const std::string prefix = fmt::format("{}", kItemClass);
+  stat(prefix + ":used_chunks", sum.stats.items);
+  stat(prefix + ":mem_requested", sum.stats.item_bytes);
+  commands_of_class(prefix);
+  stat("active_slabs", std::uint64_t{1});
   stat("total_malloced", sum.stats.heap_bytes);
+  end();
+}
+
+// Sizes are counted when somebody asks: there is nothing to switch.
+void StatsReport::sizes_status() {
+  stat("sizes_status", "enabled");
   end();
 }
 
@@ -249,18 +348,20 @@ void StatsReport::partitions() {
   end();
 }
 
-void dump_items(Service& service, Output& out, Segment segment, std::size_t limit) {
+void dump_items(Service& service, Output& out, std::size_t limit) {
   // memcached's bound on this report; the rest is for lru_crawler metadump.
   constexpr std::size_t kMaxBytes = std::size_t{2} << 20;
   const std::size_t mark = out.size();
   std::size_t left = limit == 0 ? SIZE_MAX : limit;
+  const auto show = [&](const Item& item) {
+    if (left == 0 || out.size() - mark > kMaxBytes) return;
+    --left;
+    out.append_line(fmt::format("ITEM {} [{} b; {} s]", key_text(item), item.value_bytes, item.expires));
+  };
   for (std::size_t i = 0; i < service.store().partitions() && left > 0; ++i) {
     service.store().visit_partition(i, [&](Partition& partition) {
-      partition.visit(segment, left, service.now(), [&](const Item& item) {
-        if (left == 0 || out.size() - mark > kMaxBytes) return;
-        --left;
-        out.append_line(fmt::format("ITEM {} [{} b; {} s]", key_text(item), item.value_bytes, item.expires));
-      });
+      for (const Segment segment : {Segment::kHot, Segment::kWarm, Segment::kCold})
+        partition.visit(segment, left, service.now(), show);
     });
   }
   out.append("END\r\n");
@@ -284,9 +385,9 @@ void dump_partition(Service& service, Output& out, std::size_t index) {
           }
         }
         out.append(fmt::format(" exp={} la={} cas={} fetch={} cls={} size={}\n",
-                               item.expires == 0 ? -1 : std::int64_t{item.expires}, item.accessed, item.cas,
-                               item.has(kFetched) ? "yes" : "no", static_cast<unsigned>(segment) + 1,
-                               item.total_bytes()));
+                               item.expires == 0 ? -1 : std::int64_t{item.expires}, item.accessed,
+                               service.options().use_cas ? item.cas : 0, item.has(kFetched) ? "yes" : "no",
+                               kItemClass, item.total_bytes()));
       });
     }
   });

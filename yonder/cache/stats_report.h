@@ -1,9 +1,10 @@
 #pragma once
 // The reports of `stats` and its kin, in memcached's form: lines "STAT name value".
 //
-// Names are memcached's where the thing exists here; items live in partitions with three
-// lists each instead of slab classes, so `stats items` and `stats slabs` number the lists
-// 1 to 3 (hot, warm, cold), and `stats partitions` is ours.
+// Names are memcached's, so that whoever watches memcached can watch this. What counts things
+// that cannot happen here (pages of slabs that move, lines of a log that are dropped) is 0.
+// What describes things that are not here (libevent, sizes of chunks) is left out. Items of all
+// sizes make one slab class, 1 (item.h). `stats partitions` is ours.
 //
 // Concurrency: any thread; partitions are looked at one after the other.
 
@@ -24,6 +25,7 @@ class StatsReport {
   void items();
   void slabs();
   void sizes();
+  void sizes_status();
   void connections();
   // Per partition: local or whose, items, bytes, load.
   void partitions();
@@ -33,6 +35,7 @@ class StatsReport {
   void stat(std::string_view name, std::uint64_t value);
   void usage();
   void commands();
+  void commands_of_class(std::string_view prefix);
   void memory();
   void end() { out_.append("END\r\n"); }
 
@@ -40,8 +43,8 @@ class StatsReport {
   Output& out_;
 };
 
-// Items of the first `limit` of one list of each partition, as `stats cachedump` shows them.
-void dump_items(Service& service, Output& out, Segment segment, std::size_t limit);
+// At most `limit` items (0: all that fit a report), as `stats cachedump` shows them.
+void dump_items(Service& service, Output& out, std::size_t limit);
 // All items of one partition as lines of `lru_crawler metadump`.
 void dump_partition(Service& service, Output& out, std::size_t partition);
 

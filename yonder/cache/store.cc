@@ -14,13 +14,17 @@ namespace {
 // Beyond the limit a range has room for the pieces in which free memory lies.
 constexpr std::size_t kRangeSlack = std::size_t{64} << 20;
 
+// Looked at under one lock: about 25 µs, most of it cache misses.
+constexpr std::size_t kBuckets = 128;
+
 std::size_t range_bytes(std::size_t memory_bytes) {
   return std::min(Partition::kMaxRangeBytes, os::round_up(memory_bytes + kRangeSlack, os::kHugePageBytes));
 }
 
 }  // namespace
 
-Store::Store(const StoreOptions& options) : options_(options), budget_(options.memory_bytes) {}
+Store::Store(const StoreOptions& options)
+    : options_(options), budget_(options.memory_bytes), policy_(options.policy) {}
 
 Result<std::unique_ptr<Store>> Store::create(const StoreOptions& options) {
   if (!std::has_single_bit(options.partitions)) {
@@ -39,7 +43,7 @@ Result<void> Store::make_partition(std::size_t index) {
   Slot& slot = *slots_[index];
   YONDER_TRY(memory, os::Mapping::anonymous({.bytes = range_bytes(options_.memory_bytes)}));
   YONDER_TRY(partition,
-             Partition::format(memory.bytes(), static_cast<std::uint32_t>(index), budget_, options_.policy));
+             Partition::format(memory.bytes(), static_cast<std::uint32_t>(index), budget_, policy()));
   const SlotGuard guard(slot.lock);
   slot.range = memory.bytes();
   slot.memory = std::move(memory);
@@ -113,9 +117,7 @@ void Store::flush(Seconds at, Seconds now) {
   }
 }
 
-bool Store::crawl(Seconds now) {
-  // About 25 µs under the lock, most of it cache misses.
-  constexpr std::size_t kBuckets = 128;
+bool Store::crawl(Seconds now, bool expired) {
   // Of the memory that is too much, as much as others can do without at once.
   constexpr std::size_t kReclaimed = std::size_t{1} << 20;
   const std::size_t index = next_crawled_.fetch_add(1, std::memory_order_relaxed) % slots_.size();
@@ -123,7 +125,8 @@ bool Store::crawl(Seconds now) {
   // Not one that is arriving: to look at it would pull pages that clients wait for.
   if (is_complete(index)) {
     visit_partition(index, [&](Partition& partition) {
-      freed = partition.crawl(kBuckets, now);
+      partition.age(now);
+      if (expired) freed = partition.crawl(kBuckets, now);
       // What is free here may be wanted elsewhere.
       if (freed > 0) partition.shrink(0, now);
     });
@@ -132,13 +135,33 @@ bool Store::crawl(Seconds now) {
   return (excess > 0 && reclaim(std::min(excess, kReclaimed), now)) || freed > 0;
 }
 
+void Store::crawl_all(std::size_t index, Seconds now) {
+  std::size_t left = 1;
+  for (std::size_t done = 0; done < left; done += kBuckets) {
+    if (!is_complete(index)) return;
+    const Access access = visit_partition(index, [&](Partition& partition) {
+      left = partition.stats().index_buckets;
+      if (partition.crawl(kBuckets, now) > 0) partition.shrink(0, now);
+    });
+    if (access != Access::kDone) return;
+  }
+}
+
 void Store::set_policy(const PartitionPolicy& policy) {
+  {
+    // Before the partitions: one that comes meanwhile has it from the start, or gets it below.
+    const SlotGuard guard(policy_lock_);
+    policy_ = policy;
+  }
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     visit_partition(i, [&](Partition& partition) { partition.set_policy(policy); });
   }
 }
 
-PartitionPolicy Store::policy() const { return options_.policy; }
+PartitionPolicy Store::policy() const {
+  const SlotGuard guard(policy_lock_);
+  return policy_;
+}
 
 std::uint64_t Store::operations(std::size_t index) const {
   const Slot& slot = *slots_[index];
@@ -211,7 +234,7 @@ Result<void> Store::attach(std::size_t index, std::span<std::byte> range) {
   Slot& slot = *slots_[index];
   const SlotGuard guard(slot.lock);
   if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
-  YONDER_TRY(partition, Partition::adopt(range, budget_, options_.policy));
+  YONDER_TRY(partition, Partition::adopt(range, budget_, policy()));
   put(slot, range, std::move(partition));
   return {};
 }
@@ -221,8 +244,7 @@ Result<void> Store::attach_arriving(std::size_t index, std::span<std::byte> rang
   const SlotGuard guard(slot.lock);
   if (slot.partition) return fail(ErrorCode::kAlreadyExists, "attach a partition", static_cast<int>(index));
   std::optional<Result<Partition>> adopted;
-  YONDER_TRY_VOID(
-      segment::attempt([&] { adopted.emplace(Partition::adopt(range, budget_, options_.policy)); }));
+  YONDER_TRY_VOID(segment::attempt([&] { adopted.emplace(Partition::adopt(range, budget_, policy())); }));
   if (!*adopted) return std::unexpected(adopted->error());
   put(slot, range, std::move(**adopted));
   slot.incomplete = true;

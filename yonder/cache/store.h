@@ -102,9 +102,14 @@ class Store {
 
   // Of every partition that is local, or arrives in time.
   void flush(Seconds at, Seconds now);
-  // A slice of the search for expired items; to be called again and again. True if there
-  // was something to do, so that the next call may come soon.
-  bool crawl(Seconds now);
+  // A slice of what is to be looked after: lists, memory that is too much and, if `expired`,
+  // items that have expired; to be called again and again. True if there was something to
+  // do, so that the next call may come soon.
+  bool crawl(Seconds now, bool expired = true);
+  // The same for all items of a partition, in slices between which others get its lock.
+  void crawl_all(std::size_t index, Seconds now);
+  // Slices that were looked at.
+  std::uint64_t crawls() const { return next_crawled_.load(std::memory_order_relaxed); }
   void set_policy(const PartitionPolicy& policy);
   PartitionPolicy policy() const;
   MemoryBudget& budget() { return budget_; }
@@ -184,6 +189,8 @@ class Store {
   std::string self_;
   MemoryBudget budget_;
   std::vector<std::unique_ptr<Slot>> slots_;
+  mutable sync::SpinLock policy_lock_;
+  PartitionPolicy policy_ YONDER_GUARDED_BY(policy_lock_);
   std::atomic<std::size_t> next_victim_{0};
   std::atomic<std::size_t> next_crawled_{0};
 };

@@ -36,7 +36,7 @@ Ran Executor::store(const StorageLine& line, std::string_view value) {
   const StoreRequest request{.mode = line.mode,
                              .flags = line.flags,
                              .expires = expiry(line.exptime),
-                             .cas = line.cas,
+                             .cas = wanted(line.cas),
                              .value = value};
   StoreReply answer{StoreOutcome::kNotStored};
   if (service_.store().store(key, request, now_, answer) == Access::kElsewhere) return Ran::kElsewhere;
@@ -95,10 +95,12 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
   const std::size_t mark = out_.size();
   LongValue rest;
   bool hit = false;
+  Segment segment = Segment::kHot;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
     Item* item = partition.find(key, now_);
     if (item == nullptr) return;
     hit = true;
+    segment = item->segment();
     if (fetch.touch) item->expires = expiry(fetch.exptime);
     partition.bump(*item, now_);
     out_.append("VALUE ");
@@ -109,7 +111,7 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
     out_.append_number(item->value_bytes);
     if (fetch.with_cas) {
       out_.append(' ');
-      out_.append_number(item->cas);
+      out_.append_number(shown(item->cas));
     }
     out_.append("\r\n");
     append_value(*item, whole, rest);
@@ -125,10 +127,16 @@ Ran Executor::fetch_once(const Key& key, const Fetch& fetch, bool whole, bool& a
     counters_.add(Count::kCmdTouch);
     counters_.add(hit ? Count::kTouchHits : Count::kTouchMisses);
   } else {
-    counters_.add(Count::kCmdGet);
-    counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
+    count_get(hit, segment);
   }
   return Ran::kDone;
+}
+
+void Executor::count_get(bool hit, Segment segment) {
+  counters_.add(Count::kCmdGet);
+  counters_.add(hit ? Count::kGetHits : Count::kGetMisses);
+  if (segment != Segment::kHot)
+    counters_.add(segment == Segment::kWarm ? Count::kHitsToWarm : Count::kHitsToCold);
 }
 
 void Executor::append_value(const Item& item, bool whole, LongValue& rest) {
@@ -190,17 +198,25 @@ Ran Executor::erase(const CommandLine& line) {
   return Ran::kDone;
 }
 
-Ran Executor::touch(const CommandLine& line) {
+template <typename Number>
+std::optional<Number> Executor::argument(const CommandLine& line,
+                                         std::optional<Number> (*parse)(std::string_view),
+                                         std::string_view if_wrong) {
   if (line.size() != 3 && line.size() != 4) {
     reply("ERROR");
-    return Ran::kDone;
+    return std::nullopt;
   }
+  const bool long_key = line[1].size() > kMaxKeyBytes;
+  const std::optional<Number> number = parse(line[2]);
+  if (number && !long_key) return number;
+  reply(long_key ? kBadFormat : if_wrong, line.ends_with_noreply());
+  return std::nullopt;
+}
+
+Ran Executor::touch(const CommandLine& line) {
+  const auto exptime = argument(line, parse_i32, "CLIENT_ERROR invalid exptime argument");
+  if (!exptime) return Ran::kDone;
   const bool noreply = line.ends_with_noreply();
-  const std::optional<std::int32_t> exptime = parse_i32(line[2]);
-  if (line[1].size() > kMaxKeyBytes || !exptime) {
-    reply(line[1].size() > kMaxKeyBytes ? kBadFormat : "CLIENT_ERROR invalid exptime argument", noreply);
-    return Ran::kDone;
-  }
   const Key key(line[1]);
   bool found = false;
   const Access access = service_.store().visit(key, [&](Partition& partition) {
@@ -218,17 +234,9 @@ Ran Executor::touch(const CommandLine& line) {
 }
 
 Ran Executor::arithmetic(const CommandLine& line, bool increment) {
-  if (line.size() != 3 && line.size() != 4) {
-    reply("ERROR");
-    return Ran::kDone;
-  }
+  const auto delta = argument(line, parse_u64, "CLIENT_ERROR invalid numeric delta argument");
+  if (!delta) return Ran::kDone;
   const bool noreply = line.ends_with_noreply();
-  const std::optional<std::uint64_t> delta = parse_u64(line[2]);
-  if (line[1].size() > kMaxKeyBytes || !delta) {
-    reply(line[1].size() > kMaxKeyBytes ? kBadFormat : "CLIENT_ERROR invalid numeric delta argument",
-          noreply);
-    return Ran::kDone;
-  }
   const Key key(line[1]);
   ArithmeticReply answer{ArithmeticOutcome::kNotFound};
   const Access access = service_.store().visit(key, [&](Partition& partition) {

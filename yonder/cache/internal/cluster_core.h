@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,6 +39,7 @@ class Cluster::Core {
   Result<std::uint64_t> roll_back(std::uint64_t job);
   Result<void> pause(bool paused) { return registry_->pause_orders(paused, soon()); }
   Result<std::vector<Job>> rebalance(bool apply);
+  Result<std::map<segment::ProcessId, std::string>> names();
 
  private:
   Deadline soon() const { return Deadline::after(clock_, options_.timeout); }
@@ -55,8 +57,8 @@ class Cluster::Core {
   void look_after(const std::stop_token& stop);
   void run_orders();
   void report_loads();
+  void report_arrivals();
   void balance();
-  Result<std::map<segment::ProcessId, std::string>> names();
   Result<segment::ProcessId> process_of(const std::string& server, Deadline deadline);
 
   Store& store_;
@@ -77,6 +79,8 @@ class Cluster::Core {
   mutable sync::Mutex mutex_;
   std::vector<PartitionPlace> map_ YONDER_GUARDED_BY(mutex_);
   std::map<segment::SegmentId, std::uint32_t> partition_of_ YONDER_GUARDED_BY(mutex_);
+  // Partitions that came and of which the registry has not heard that they are all here.
+  std::set<std::uint32_t> arriving_ YONDER_GUARDED_BY(mutex_);
   std::jthread keeper_;  // Last: ends first.
 };
 

@@ -10,6 +10,7 @@
 // Concurrency: under the lock of the partition. Lifetime: the range.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,7 +19,7 @@
 namespace yonder::cache {
 
 inline constexpr std::uint64_t kPartitionMagic = 0x5043'5245'444e'4f59;  // "YONDERCP"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::size_t kHeaderPageBytes = 4096;
 
 // The hash table: `buckets` is in use, and while it grows `old_buckets` is being emptied
@@ -42,13 +43,28 @@ struct PartitionCounters {
   std::uint64_t stored;             // Items that were put in.
   std::uint64_t evicted;            // Thrown out for want of memory,
   std::uint64_t evicted_unfetched;  // of these never read,
-  std::uint64_t evicted_active;     // read lately.
+  std::uint64_t evicted_active;     // read lately,
+  std::uint64_t evicted_nonzero;    // with a time at which they would have expired.
   std::uint64_t reclaimed;          // Expired ones whose memory an allocation took.
   std::uint64_t expired_unfetched;
   std::uint64_t crawled;  // Expired ones the crawler found.
   std::uint64_t out_of_memory;
   std::uint64_t moves_to_cold;
   std::uint64_t moves_to_warm;
+  std::uint64_t moves_within;     // Warm ones that were read again and stayed warm.
+  std::uint64_t direct_reclaims;  // Times an item had to go before a new one could come.
+  std::uint64_t crawler_checked;  // Items the crawler looked at.
+  std::uint64_t found_expired;    // Asked for, and expired,
+  std::uint64_t found_flushed;    // or flushed.
+
+  // All are numbers of the same kind, so a report adds them up without naming each.
+  PartitionCounters& operator+=(const PartitionCounters& other) {
+    constexpr std::size_t kNumbers = sizeof(PartitionCounters) / sizeof(std::uint64_t);
+    auto sum = std::bit_cast<std::array<std::uint64_t, kNumbers>>(*this);
+    const auto added = std::bit_cast<std::array<std::uint64_t, kNumbers>>(other);
+    for (std::size_t i = 0; i < kNumbers; ++i) sum[i] += added[i];
+    return *this = std::bit_cast<PartitionCounters>(sum);
+  }
 };
 
 // What every lookup needs, in one cache line that only changes write.

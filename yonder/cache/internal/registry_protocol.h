@@ -16,6 +16,7 @@
 //   Orders       –                             jobs
 //   Report       loads                         –
 //   Plan         –                             moves
+//   Arrivals     process, how far they are     –
 //
 // Everything that arrives is a peer's word: decode() refuses what makes no sense.
 //
@@ -37,7 +38,7 @@ using segment::SegmentId;
 
 // So many places fit an answer of 8 KiB, addresses of usual length included.
 inline constexpr std::size_t kPlacesPerAnswer = 32;
-inline constexpr std::size_t kLoadsPerMessage = 256;
+inline constexpr std::size_t kLoadsPerMessage = 256;  // and reports of arrivals
 inline constexpr std::size_t kPlaceBytes = 4 + 8 + 8 + 8 + 4 + Registry::kMaxAddress;
 
 struct CountMessage {
@@ -138,7 +139,7 @@ struct FinishMessage {
 };
 
 struct OrdersMessage {
-  static constexpr std::size_t kOrderBytes = 8 + 4 + 8 + 8 + 1 + 2;
+  static constexpr std::size_t kOrderBytes = 8 + 4 + 8 + 8 + 1 + 2 + 8;
   static constexpr std::size_t kMaxBytes = 4 + MoveOrders::kKept * kOrderBytes;
   std::vector<MoveOrder> orders;
   void encode(rpc::Writer& out) const {
@@ -150,6 +151,7 @@ struct OrdersMessage {
       out.put(order.to);
       out.put(order.state);
       out.put(order.error);
+      out.put(order.bytes_left);
     }
   }
   void decode(rpc::Reader& in) {
@@ -160,8 +162,9 @@ struct OrdersMessage {
       order.partition = in.get<std::uint32_t>();
       order.from = in.get<ProcessId>();
       order.to = in.get<ProcessId>();
-      order.state = in.get_enum(OrderState::kQueued, OrderState::kCancelled);
+      order.state = in.get_enum(OrderState::kQueued, OrderState::kPaused);
       order.error = in.get<ErrorCode>();
+      order.bytes_left = in.get<std::uint64_t>();
       orders.push_back(order);
     }
   }
@@ -190,9 +193,37 @@ struct LoadsMessage {
   }
 };
 
+struct ArrivalsMessage {
+  static constexpr std::size_t kArrivalBytes = 4 + 8 + 2;
+  static constexpr std::size_t kMaxBytes = 8 + 4 + kLoadsPerMessage * kArrivalBytes;
+  ProcessId target;
+  std::vector<ArrivalReport> arrivals;
+  void encode(rpc::Writer& out) const {
+    out.put(target);
+    out.count(arrivals.size(), kLoadsPerMessage);
+    for (const ArrivalReport& arrival : arrivals) {
+      out.put(arrival.partition);
+      out.put(arrival.bytes_left);
+      out.put(arrival.error);
+    }
+  }
+  void decode(rpc::Reader& in) {
+    target = in.get<ProcessId>();
+    const std::size_t count = in.count(kLoadsPerMessage, kArrivalBytes);
+    for (std::size_t i = 0; i < count && in.ok(); ++i) {
+      ArrivalReport arrival;
+      arrival.partition = in.get<std::uint32_t>();
+      arrival.bytes_left = in.get<std::uint64_t>();
+      arrival.error = in.get<ErrorCode>();
+      arrivals.push_back(arrival);
+    }
+  }
+};
+
 struct PlanMessage {
   static constexpr std::size_t kMaxMoves = 64;
-  static constexpr std::size_t kMaxBytes = 4 + kMaxMoves * 20;
+  static constexpr std::size_t kMoveBytes = 4 + 8 + 8 + 8;
+  static constexpr std::size_t kMaxBytes = 4 + kMaxMoves * kMoveBytes;
   std::vector<PlannedMove> moves;
   void encode(rpc::Writer& out) const {
     out.count(moves.size(), kMaxMoves);
@@ -200,15 +231,17 @@ struct PlanMessage {
       out.put(move.partition);
       out.put(move.from);
       out.put(move.to);
+      out.put(move.bytes);
     }
   }
   void decode(rpc::Reader& in) {
-    const std::size_t count = in.count(kMaxMoves, 20);
+    const std::size_t count = in.count(kMaxMoves, kMoveBytes);
     for (std::size_t i = 0; i < count && in.ok(); ++i) {
       PlannedMove move;
       move.partition = in.get<std::uint32_t>();
       move.from = in.get<ProcessId>();
       move.to = in.get<ProcessId>();
+      move.bytes = in.get<std::uint64_t>();
       moves.push_back(move);
     }
   }
@@ -227,5 +260,6 @@ struct PauseOrders : rpc::MethodOf<549, NumberMessage, rpc::Empty> {};
 struct Orders : rpc::MethodOf<550, rpc::Empty, OrdersMessage> {};
 struct Report : rpc::MethodOf<551, LoadsMessage, rpc::Empty> {};
 struct Plan : rpc::MethodOf<552, rpc::Empty, PlanMessage> {};
+struct Arrivals : rpc::MethodOf<553, ArrivalsMessage, rpc::Empty> {};
 
 }  // namespace yonder::cache::protocol

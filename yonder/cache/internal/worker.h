@@ -36,6 +36,8 @@ struct WorkerOptions {
 
 class Worker {
  public:
+  static constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
+
   // `on_gone` is told when a connection has ended.
   static Result<std::unique_ptr<Worker>> create(Service& service, const WorkerOptions& options,
                                                 std::function<void()> on_gone);
@@ -61,8 +63,6 @@ class Worker {
   void bury(Connection& dead) { dead_.push_back(dead.id()); }
 
  private:
-  static constexpr std::size_t kBufferBytes = std::size_t{64} << 10;
-
   Worker(Service& service, const WorkerOptions& options, std::function<void()> on_gone, os::Epoll epoll,
          os::EventFd bell);
   void run();
