@@ -80,6 +80,21 @@ TEST_P(Migrations, MoveEveryByteWhileTouchesAndPrefetchRace) {
   }
 }
 
+TEST_P(Migrations, LetTouchesGoBeforeThePrefetcher) {
+  if (!GetParam().starts_with("tcp")) GTEST_SKIP() << "on shm bytes cost next to nothing; verbs is slow here";
+  open(2);
+  const std::uint64_t bytes = 128 * kMiB;
+  const std::uint64_t id = offer(bytes, 3);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+  // A prefetcher that took no notice would have all of it in half the time; touches bring an
+  // eighth, and a little comes before the first one.
+  ASSERT_TRUE(actor(1).ask({.what = What::kTouchNowAndThen, .a = id, .b = 300}));
+  EXPECT_GT(actor(1).ask({.what = What::kMissing, .a = id}).value(), bytes / 2);
+  // Then it goes on.
+  EXPECT_TRUE(eventually([&] { return actor(1).ask({.what = What::kMissing, .a = id}).value() == 0; }));
+}
+
 TEST_P(Migrations, KeepWhatTheTargetStoresWhileTheRestArrives) {
   open(2);
   const std::uint64_t id = offer(8 * kMiB, 1);
