@@ -16,8 +16,9 @@ namespace {
 // already more than a small local memory holds.
 constexpr unsigned kColumns = 2;
 constexpr std::size_t kRowsPerChunk = 64;
-// A shuffle says so early which rows it will need, whatever the memory.
-constexpr std::size_t kRowsAhead = 12;
+// A shuffle says so early which rows it will need, whatever the memory: first it has the pointer
+// come near, then what it points to.
+constexpr std::size_t kRowsAhead = 16;
 
 template <typename Memory>
 class Column {
@@ -28,6 +29,7 @@ class Column {
   std::size_t chunks() const { return chunks_.size(); }
   auto read(std::size_t chunk) const { return chunks_[chunk].read(); }
   std::uint64_t at(std::size_t row) const { return chunks_[row / kRowsPerChunk].read()[row % kRowsPerChunk]; }
+  void prefetch_pointer(std::size_t row) const { __builtin_prefetch(&chunks_[row / kRowsPerChunk]); }
   void prefetch(std::size_t row) const { chunks_[row / kRowsPerChunk].prefetch(row % kRowsPerChunk); }
   // A fresh chunk, for writing.
   auto renew(std::size_t chunk) {
@@ -66,8 +68,10 @@ void shuffle(const Column<Memory>& from, const std::vector<std::uint32_t>& order
   for (std::size_t c = part.begin; c < part.end; ++c) {
     const auto out = to.renew(c);
     const std::size_t first = c * kRowsPerChunk;
+    const auto ahead = [&](std::size_t rows) { return order[std::min(first + rows, order.size() - 1)]; };
     for (std::size_t i = 0; i < kRowsPerChunk; ++i) {
-      from.prefetch(order[std::min(first + i + kRowsAhead, order.size() - 1)]);
+      from.prefetch_pointer(ahead(i + 2 * kRowsAhead));
+      from.prefetch(ahead(i + kRowsAhead));
       out[i] = from.at(order[first + i]);
     }
   }

@@ -12,6 +12,7 @@
 #include "yonder/base/prng.h"
 #include "yonder/heap/test_support.h"
 #include "yonder/heap/unique_ptr.h"
+#include "yonder/os/steady_clock.h"
 #include "yonder/testing/sanitizer.h"
 #include "yonder/testing/seed.h"
 
@@ -197,6 +198,29 @@ TEST(Heap, EvacuatesGarbageAndHealsPointers) {
   EXPECT_LT(heap->stats().live_pages, before / 3);
   for (std::size_t i = 0; i < lines.size(); i += 4) ASSERT_EQ(*lines[i].read(), line_of(i));
   EXPECT_GT(heap->stats().healed, 10'000u);
+}
+
+// The background's turn: garbage stays where it is until something needs its room.
+TEST(Heap, LeavesGarbageAloneUntilItIsInTheWay) {
+  constexpr std::uint64_t kPages = 4096;
+  constexpr std::uint64_t kLinesPerPage = kPageBytes / sizeof(Line);
+  const auto heap = make_heap({.local = Bytes(kPages * kPageBytes), .far = Bytes(2 * kPages * kPageBytes)});
+  std::vector<unique_ptr<Line>> lines;
+  const auto add_and_thin_out = [&](std::uint64_t pages) {
+    const std::size_t begin = lines.size();
+    while (lines.size() < begin + pages * kLinesPerPage)
+      lines.push_back(make_unique<Line>(line_of(lines.size())));
+    for (std::size_t i = begin; i < lines.size(); ++i)
+      if (i % 4 != 0) lines[i].reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // Several of the background's turns.
+  };
+  add_and_thin_out(kPages / 2);
+  EXPECT_EQ(heap->stats().evacuated_pages, 0u);
+  const Deadline deadline = Deadline::at(os::SteadyClock::read() + std::chrono::seconds(20));
+  add_and_thin_out(kPages / 2 - kPages / 16);
+  while (heap->stats().evacuated_pages == 0 && !deadline.passed(os::SteadyClock::read())) add_and_thin_out(1);
+  EXPECT_GT(heap->stats().evacuated_pages, 0u);
+  for (std::size_t i = 0; i < lines.size(); i += 4) ASSERT_EQ(*lines[i].read(), line_of(i));
 }
 
 // Objects that come in alone leave holes behind; far memory of three times the data must do for ever.

@@ -294,9 +294,10 @@ void Runtime::janitor() {
     }
     janitor_wanted_.store(false, std::memory_order_relaxed);
     const sync::LockGuard lock(egress_mutex_);
-    if (options_.evacuate && sparse_hint_.load(std::memory_order_relaxed) > kFramesAtOnce) {
+    const std::uint32_t freed = sparse_hint_.load(std::memory_order_relaxed);
+    if (options_.evacuate && freed > kFramesAtOnce && is_garbage_in_the_way()) {
       sparse_hint_.store(0, std::memory_order_relaxed);
-      evacuate(kFramesAtOnce);
+      evacuate(kFramesAtOnce, std::size_t{freed} * kFramesPerFreed);
     }
     while (dead_pages_.size() > kFramesAtOnce / 2 && free_dead_pages() != 0) {
     }

@@ -50,15 +50,22 @@ constexpr std::uint32_t kMostlyUsed = kGranulesPerPage * 3 / 4;
 
 std::size_t Runtime::evacuate_now() {
   const sync::LockGuard lock(egress_mutex_);
-  return evacuate(frame_limit_.load(std::memory_order_relaxed));
+  const std::uint32_t all = frame_limit_.load(std::memory_order_relaxed);
+  return evacuate(all, all);
 }
 
 // ---------------------------------------------------------------- which pages
 
-std::size_t Runtime::evacuate(std::size_t want) {
+// Garbage is taken out where it is in the way: while there are frames and slots for all, it is not.
+bool Runtime::is_garbage_in_the_way() const {
+  return free_frames_.size() < frame_limit_.load(std::memory_order_relaxed) / 8 || is_short_of_slots();
+}
+
+std::size_t Runtime::evacuate(std::size_t want, std::size_t look_at) {
+  look_at = std::min<std::size_t>(look_at, frame_limit_.load(std::memory_order_relaxed));
   std::size_t emptied = 0;
   while (emptied < want) {
-    collect_sparse(std::min(want - emptied, kFramesAtOnce));
+    look_at -= collect_sparse(std::min(want - emptied, kFramesAtOnce), look_at);
     if (victims_.empty()) break;
     look_who_holds();
     const std::size_t now = move_unheld(false);
@@ -69,11 +76,12 @@ std::size_t Runtime::evacuate(std::size_t want) {
   return emptied;
 }
 
-// Local pages with much garbage, once around.
-void Runtime::collect_sparse(std::size_t want) {
+// Local pages with much garbage, from where the hand is. How many frames it looked at.
+std::size_t Runtime::collect_sparse(std::size_t want, std::size_t look_at) {
   const std::uint32_t frames = frame_limit_.load(std::memory_order_relaxed);
   const auto most = static_cast<std::uint16_t>(options_.evacuate_below * kGranulesPerPage);
-  for (std::uint32_t step = 0; step < frames && victims_.size() < want; ++step) {
+  std::size_t seen = 0;
+  for (; seen < look_at && victims_.size() < want; ++seen) {
     evacuation_hand_ = evacuation_hand_ + 1 < frames ? evacuation_hand_ + 1 : 0;
     const std::uint32_t page = g_view.infos[evacuation_hand_].page.load(std::memory_order_acquire);
     if (page == 0) continue;
@@ -81,6 +89,7 @@ void Runtime::collect_sparse(std::size_t want) {
     if (live == 0 || live >= most || inbound_[page].load(std::memory_order_relaxed) != 0) continue;
     choose(evacuation_hand_, PageState::kClosed);
   }
+  return seen;
 }
 
 // Makes room by object: what was used stays, what was not is written out alone. Nearly all of

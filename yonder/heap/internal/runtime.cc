@@ -92,6 +92,8 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const HeapOptions& options) {
   (void)runtime->frames_.prefer_huge_pages(0, runtime->frames_.size());
   YONDER_TRY_VOID(runtime->store_->use_memory(runtime->frames_.bytes()));
   YONDER_TRY(entries, make_table<std::atomic<std::uint64_t>>(runtime->entries_memory_, runtime->page_count_));
+  // Read at random by every dereference: a miss of the TLB on the way would be one more.
+  (void)runtime->entries_memory_.prefer_huge_pages(0, runtime->entries_memory_.size());
   YONDER_TRY(live, make_table<AtomicGranuleBits>(runtime->live_memory_, runtime->page_count_));
   YONDER_TRY(counts,
              make_table<std::atomic<std::uint16_t>>(runtime->live_count_memory_, runtime->page_count_));

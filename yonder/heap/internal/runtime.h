@@ -178,6 +178,9 @@ class Runtime {
 
   // ---- egress (egress.cc)
   static constexpr std::size_t kFramesAtOnce = 64;
+  // Evacuation looks at so many frames for each object that was freed, so that its work is in
+  // proportion to theirs however large the heap is.
+  static constexpr std::size_t kFramesPerFreed = 4;
   static constexpr std::size_t kManyDead =
       4 * kFramesAtOnce;  // Pages: not to wait for the background's next turn.
   struct Victim {
@@ -211,9 +214,11 @@ class Runtime {
     std::byte* bytes;  // Of the page: its frame, or a copy of its slot.
     ForwardRecord record;
   };
-  std::size_t evacuate(std::size_t want) YONDER_REQUIRES(egress_mutex_);
+  // Empties up to `want` pages among the next `look_at` frames; how many it did.
+  std::size_t evacuate(std::size_t want, std::size_t look_at) YONDER_REQUIRES(egress_mutex_);
+  bool is_garbage_in_the_way() const;
   std::size_t disperse(std::size_t want) YONDER_REQUIRES(egress_mutex_);
-  void collect_sparse(std::size_t want) YONDER_REQUIRES(egress_mutex_);
+  std::size_t collect_sparse(std::size_t want, std::size_t look_at) YONDER_REQUIRES(egress_mutex_);
   std::size_t move_unheld(bool cold_to_slots) YONDER_REQUIRES(egress_mutex_);
   std::size_t carry_out_moves(bool cold_to_slots) YONDER_REQUIRES(egress_mutex_);
   // Takes the garbage out of pages that are not here, when far memory runs short.
