@@ -56,7 +56,7 @@ Result<void> report_pauses(const std::string& provider, const Options& options, 
   const std::size_t large = std::size_t{4} << 30;
   YONDER_TRY(small, measure_pauses(provider, std::size_t{1} << 20, options.quick ? 9 : 25));
   YONDER_TRY(middle, measure_pauses(provider, std::size_t{64} << 20, options.quick ? 5 : 15));
-  YONDER_TRY(huge, measure_pauses(provider, large, options.quick ? 2 : 7));
+  YONDER_TRY(huge, measure_pauses(provider, large, options.quick ? 3 : 7));
   report.result(fmt::format("pause_us_{}_1m", provider), median(small));
   report.result(fmt::format("pause_us_{}_64m", provider), median(middle));
   report.result(fmt::format("pause_us_{}_4g", provider), median(huge));

@@ -83,6 +83,15 @@ std::uint64_t max_mappings() {
   return read ? count : kSystemDefault;
 }
 
+void forget_left_cores() {
+  // A table of pages spans 2 MiB: in the middle of 4 MiB of our own there is a whole one, which
+  // is freed with its only page.
+  constexpr std::size_t kTableSpan = std::size_t{2} << 20;
+  Result<Mapping> alone = Mapping::reserve({.bytes = 2 * kTableSpan, .alignment = kTableSpan});
+  if (!alone || !alone->protect(kTableSpan, kPageBytes, Protection::kReadWrite)) return;
+  *const_cast<volatile std::byte*>(alone->data() + kTableSpan) = std::byte{1};
+}
+
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {
     reset();
@@ -175,12 +184,22 @@ Result<void> Mapping::remap_anonymous(std::size_t offset, std::size_t length) {
 Result<Mapping> Mapping::move_out(std::size_t offset, std::size_t length, Mapping room) {
   YONDER_TRY_VOID(check_range(offset, length));
   if (room.size_ != length) return fail(ErrorCode::kInvalidArgument, "move pages into a room");
-  // The old range stays mapped (DONTUNMAP), so that nobody else can get it before it is
-  // a reservation again. Until then an access there finds the same pages by a fault.
-  constexpr int kFlags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
-  if (::mremap(data_ + offset, length, length, kFlags, room.data_) == MAP_FAILED) return fail_errno("mremap");
-  YONDER_TRY_VOID(remap_reserved(offset, length));
+  // One system call: leaving a reservation behind (MREMAP_DONTUNMAP and a second one) takes a
+  // fifth longer, and between the two an access would find the same pages by a fault.
+  if (::mremap(data_ + offset, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, room.data_) == MAP_FAILED) {
+    const Error error = Error::from_errno("mremap", errno);
+    // The kernel may have unmapped the room already, and somebody else may have it by now:
+    // better some addresses lost than somebody's memory.
+    (void)room.release();
+    return std::unexpected(error);
+  }
   return room;
+}
+
+Result<void> Mapping::reserve_hole(std::size_t offset, std::size_t length) {
+  YONDER_TRY_VOID(check_range(offset, length));
+  YONDER_TRY_VOID(map(data_ + offset, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  return {};
 }
 
 Result<void> Mapping::remap_reserved(std::size_t offset, std::size_t length) {

@@ -36,6 +36,12 @@ constexpr std::size_t round_down(std::size_t n, std::size_t granule) { return n 
 // does not say.
 std::uint64_t max_mappings();
 
+// Makes the kernel forget the cores that this process has left. It remembers each on which a
+// thread of it has run, and a change of page tables interrupts them all (10 us each, for every
+// GiB) until one such interrupt finds that the process is gone from there. That one is taken
+// here: worth it right before something that others wait for. Any thread.
+void forget_left_cores();
+
 enum class Protection : std::uint8_t { kNone, kRead, kReadWrite };
 
 struct AnonymousOptions {
@@ -98,12 +104,17 @@ class Mapping {
   Result<void> remap_reserved(std::size_t offset, std::size_t length);
 
   // Moves the pages of a part, page tables and all, into `room` (a reservation of exactly
-  // that length), and leaves a bare reservation behind: from then on every access to the
-  // part faults. Takes the same time for 1 MiB and 64 GiB (tens of microseconds) if both
-  // places are aligned to 1 GiB and the part covers one mapping; mprotect would change
-  // every page. Returns the mapping that has the pages now.
-  // Errors: kInvalidArgument, kOutOfMemory; the part is as it was.
+  // that length), and leaves a hole behind: from then on every access to the part faults.
+  // Takes the same time for 1 MiB and 64 GiB (some ten microseconds) if both places are
+  // aligned to 1 GiB and the part covers one mapping; mprotect would change every page.
+  // Returns the mapping that has the pages now. The hole is the caller's to fill, by
+  // reserve_hole() or one of the above: until then the kernel may give it to whoever asks
+  // for just that place.
+  // Errors: kInvalidArgument, kOutOfMemory; the part is as it was, the room is lost.
   Result<Mapping> move_out(std::size_t offset, std::size_t length, Mapping room);
+  // Makes a hole a reservation again. kAlreadyExists: there is no hole, or not everywhere;
+  // nothing has changed.
+  Result<void> reserve_hole(std::size_t offset, std::size_t length);
 
   Result<void> protect(std::size_t offset, std::size_t length, Protection protection);
   // Drops the pages: private memory reads as zero again, file pages are re-read.

@@ -167,7 +167,7 @@ TEST(Mapping, SpansOutsideAreABug) {
   EXPECT_DEATH((void)mapping.bytes(4000, 97), "inside the mapping");
 }
 
-TEST(Mapping, MovesPagesOutAndLeavesAReservation) {
+TEST(Mapping, MovesPagesOutAndLeavesAHole) {
   const Memfd file = Memfd::create({.size = 2 * kPageBytes}).value();
   Mapping arena = Mapping::reserve({.bytes = 8 * kPageBytes}).value();
   ASSERT_TRUE(arena.remap_file(4 * kPageBytes, file.fd(),
@@ -179,8 +179,23 @@ TEST(Mapping, MovesPagesOutAndLeavesAReservation) {
   EXPECT_EQ(moved.data(), place);
   EXPECT_EQ(moved.data()[0], std::byte{42});
   EXPECT_DEATH(arena.data()[4 * kPageBytes] = std::byte{1}, "");
+  ASSERT_TRUE(arena.reserve_hole(4 * kPageBytes, 2 * kPageBytes));
+  EXPECT_DEATH(arena.data()[4 * kPageBytes] = std::byte{1}, "");
   EXPECT_EQ(arena.move_out(0, 2 * kPageBytes, Mapping::reserve({.bytes = kPageBytes}).value()).error(),
             ErrorCode::kInvalidArgument);
+}
+
+TEST(Mapping, ReservesNoHoleThatSomebodyElseHasFilled) {
+  const Memfd file = Memfd::create({.size = 2 * kPageBytes}).value();
+  Mapping arena = Mapping::reserve({.bytes = 8 * kPageBytes}).value();
+  const FileMappingOptions whole{.bytes = 2 * kPageBytes, .protection = Protection::kReadWrite};
+  ASSERT_TRUE(arena.remap_file(4 * kPageBytes, file.fd(), whole));
+  Mapping room = Mapping::reserve({.bytes = 2 * kPageBytes}).value();
+  const Mapping moved = arena.move_out(4 * kPageBytes, 2 * kPageBytes, std::move(room)).value();
+  ASSERT_TRUE(arena.remap_file(4 * kPageBytes, file.fd(), whole));
+  arena.data()[4 * kPageBytes] = std::byte{7};
+  EXPECT_EQ(arena.reserve_hole(4 * kPageBytes, 2 * kPageBytes).error(), ErrorCode::kAlreadyExists);
+  EXPECT_EQ(arena.data()[4 * kPageBytes], std::byte{7});
 }
 
 }  // namespace

@@ -69,6 +69,12 @@ Result<os::Mapping> Arena::fence(SlotRange range, os::Mapping room) {
   return memory_.move_out(offset_of(range), std::size_t{range.count} * kSlotBytes, std::move(room));
 }
 
+Result<void> Arena::keep(SlotRange range) {
+  const Result<void> kept = memory_.reserve_hole(offset_of(range), std::size_t{range.count} * kSlotBytes);
+  if (!kept && kept.error() == ErrorCode::kAlreadyExists) return {};
+  return kept;
+}
+
 Result<void> Arena::clear(SlotRange range) {
   return memory_.remap_reserved(offset_of(range), std::size_t{range.count} * kSlotBytes);
 }

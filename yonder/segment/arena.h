@@ -52,9 +52,12 @@ class Arena {
   Result<void> map(SlotRange range, const os::Memfd& file);
   // Takes the pages away, in constant time: any later access to the slots faults.
   // `room` comes from make_room(). Destroying the result frees the page tables, which
-  // takes time in proportion: not where somebody waits.
+  // takes time in proportion: not where somebody waits. What is left is a hole, to be closed by
+  // map() or, when nobody waits any more, by keep().
   Result<os::Mapping> fence(SlotRange range, os::Mapping room);
   static Result<os::Mapping> make_room(SlotRange range);
+  // Makes fenced slots a reservation again. Nothing if they are in use again by then.
+  Result<void> keep(SlotRange range);
   // Back to a reservation.
   Result<void> clear(SlotRange range);
 

@@ -83,6 +83,8 @@ class Agent::Core {
   // Returns when the target answers at once, or has been asked often enough.
   Result<void> wake_target(SegmentId segment, ProcessId target, internal::CoreHop& core, Deadline deadline);
   void restore(internal::Holding& holding);
+  // It stays fenced: what the fence left for later.
+  void settle_fence(internal::Holding& holding);
   // Nothing without a keeper. Before the fence: one that is dead is found out here.
   Result<void> wake_keeper(internal::Holding& holding, Deadline deadline);
   // Nothing without a keeper. Between fence and commit (K1).

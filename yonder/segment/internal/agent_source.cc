@@ -30,13 +30,17 @@ bool is_unclear(ErrorCode code) {
   }
 }
 
-// A process that is awake on a core of its own answers a Prepare in less, on this host or
-// another one. One that was woken takes 25 to 80 us, and so does one that shares our core.
+// A process that is awake on a core of its own answers a Prepare in less; over sockets it
+// takes two system calls on either side. One that was woken takes 25 to 80 us, and so does one
+// that shares our core.
 constexpr Duration kAwakeHere = std::chrono::microseconds(25);
-constexpr Duration kAwakeElsewhere = std::chrono::microseconds(100);
-// So long takes an answer, on this host, that had to wait for our core.
-constexpr Duration kShared = std::chrono::microseconds(60);
-constexpr int kWakings = 6;
+constexpr Duration kAwakeElsewhere = std::chrono::microseconds(40);
+// So long takes an answer that had to wait for our core: two that spin on one core have it in
+// turns, most of a millisecond each. Over a slow network every answer takes so long; who hops
+// because of that has lost nothing.
+constexpr Duration kSharedHere = std::chrono::microseconds(60);
+constexpr Duration kSharedElsewhere = std::chrono::microseconds(250);
+constexpr int kWakings = 8;
 
 // Ranges for an offer may be rough: they only make room.
 constexpr std::uint64_t kRoughGap = 128 << 10;
@@ -159,6 +163,14 @@ Result<void> Agent::Core::fence(Holding& holding, ProcessId target) {
   return {};
 }
 
+void Agent::Core::settle_fence(Holding& holding) {
+  unmap_later(holding.take_room());
+  // The target may have deallocated it by now, and its slots may be another segment's.
+  if (const Result<void> kept = arena_.keep(holding.slots); !kept)
+    log_warn("segment", "slots of a segment that has left are not reserved",
+             {{"segment", holding.id.value()}, {"error", kept.error()}});
+}
+
 void Agent::Core::restore(Holding& holding) {
   const Result<void> mapped = arena_.map(holding.slots, holding.file);
   YONDER_CHECK(mapped.has_value(), "a segment that was not transferred can be mapped again");
@@ -199,13 +211,15 @@ Result<void> Agent::Core::wake_target(SegmentId segment, ProcessId target, inter
                                       Deadline deadline) {
   YONDER_TRY(line, line_to(target, deadline));
   const bool same_host = fabric_.capabilities().provider == "shm";
+  const Duration awake = same_host ? kAwakeHere : kAwakeElsewhere;
+  const Duration shared = same_host ? kSharedHere : kSharedElsewhere;
   for (int i = 0; i < kWakings; ++i) {
     const Instant asked = clock_.now();
     YONDER_TRY_VOID(line->call<protocol::Prepare>({segment}, deadline));
     const Duration taken = clock_.now() - asked;
-    if (taken < (same_host ? kAwakeHere : kAwakeElsewhere)) break;
+    if (taken < awake) break;
     // The first answer is late because somebody slept.
-    if (same_host && i > 0 && taken > kShared) core.hop();
+    if (i > 0 && taken > shared) core.hop();
   }
   return {};
 }
@@ -222,6 +236,9 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
   YONDER_TRY_VOID(wake_keeper(*holding, deadline));
   internal::CoreHop core;
   YONDER_TRY_VOID(wake_target(segment, target, core, deadline));
+  os::forget_left_cores();  // Who hops leaves some.
+  // That may have taken long enough to fall asleep.
+  YONDER_TRY_VOID(wake_target(segment, target, core, deadline));
   if (last_use) YONDER_TRY_VOID(last_use());
 
   const Instant fenced_at = clock_.now();
@@ -234,6 +251,7 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
   }
   if (Result<void> committed = commit(*holding, target, deadline); !committed) {
     if (is_unclear(committed.error().code())) {
+      settle_fence(*holding);
       holding->set_state(HoldingState::kInDoubt);
     } else {
       unmap_later(holding->take_room());
@@ -243,7 +261,7 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
   }
   holding->set_state(HoldingState::kLeaving);
   tell_target(*holding, target, deadline);
-  unmap_later(holding->take_room());
+  settle_fence(*holding);
   return Transferred{.fenced_at = fenced_at, .epoch = holding->current_epoch()};
 }
 

@@ -254,7 +254,9 @@ bool Agent::Core::skip_holes_by(ProcessId process, Deadline deadline, Holding& h
 
 Result<void> Agent::Core::fill(Holding& holding, Arrival& arrival, const std::stop_token& stop) {
   if (options_.receive.prefetch) {
-    YONDER_TRY_VOID(arrival.prefetch({.bytes_per_second = options_.receive.prefetch_bytes_per_second}, stop));
+    const bool same_host = fabric_.capabilities().provider == "shm";
+    YONDER_TRY_VOID(arrival.prefetch(
+        {.bytes_per_second = options_.receive.prefetch_bytes_per_second, .yields = !same_host}, stop));
     return {};
   }
   while (!arrival.is_complete() && !stop.stop_requested()) {

@@ -93,7 +93,6 @@ void Agent::Core::resolve_doubt(const HoldingPtr& holding) {
   const Result<SegmentRecord> record = directory_.find(holding->id, or_default({}));
   if (!record) return;
   const ProcessId target = holding->current_peer();
-  unmap_later(holding->take_room());
   if (record->owner == target) {
     holding->set_epoch(record->epoch);
     holding->set_state(HoldingState::kLeaving);

@@ -91,10 +91,10 @@ Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
   auto route = std::make_unique<Route>(std::max(1u, options_.demand_lanes));
   route->region = source.region;
   for (DemandLane& lane : route->lanes) {
-    YONDER_TRY(connected, connect_lane(fabric, source, 16));
+    YONDER_TRY(connected, connect_lane(fabric, source, {}));
     lane.lane = std::move(connected);
   }
-  YONDER_TRY(connected, connect_lane(fabric, source, 64));
+  YONDER_TRY(connected, connect_lane(fabric, source, {.depth = 64, .spin = Duration::zero()}));
   route->prefetch_lane = std::move(connected);
   routes_.push_back(std::move(route));
   return {};
@@ -103,8 +103,8 @@ Result<void> Arrival::add_route(fabric::Fabric& fabric, const Source& source) {
 // The first read of a lane maps the source's memory and allocates what the endpoint needs:
 // not in the first touch, which is a signal handler.
 Result<std::unique_ptr<Lane>> Arrival::connect_lane(fabric::Fabric& fabric, const Source& source,
-                                                    std::uint32_t depth) {
-  YONDER_TRY(lane, Lane::connect(fabric, source.address, depth));
+                                                    const LaneOptions& options) {
+  YONDER_TRY(lane, Lane::connect(fabric, source.address, options));
   std::array<std::byte, 64> ignored;
   YONDER_TRY_VOID(lane->read(fabric::LocalPiece::of(ignored), source.region.at(0), source_deadline()));
   return lane;
@@ -182,6 +182,14 @@ fabric::LocalPiece Arrival::piece_of(Run run) const {
                                 landing_ ? landing_.local_key() : fabric::kUnregistered);
 }
 
+bool Arrival::is_being_pulled() const {
+  // A touch of a service that touches often follows the last one within this time.
+  constexpr Duration kGoesOn = std::chrono::microseconds(500);
+  // relaxed: hints.
+  if (pulls_under_way_.load(std::memory_order_relaxed) > 0) return true;
+  return clock_.now() - Instant::from_ns(last_pull_ns_.load(std::memory_order_relaxed)) < kGoesOn;
+}
+
 // A source that does not answer may have used up the time: the next one has its own.
 Result<void> Arrival::fetch(Run run, Deadline deadline) {
   for (;;) {
@@ -189,10 +197,13 @@ Result<void> Arrival::fetch(Run run, Deadline deadline) {
     Result<void> read;
     {
       Route& from = *routes_[used];
+      pulls_under_way_.fetch_add(1, std::memory_order_relaxed);
       const LaneLease lane(from.lanes);
       read = (*lane).read(piece_of(run), from.region.at(run.first * kPage),
                           Deadline::earlier(deadline, route_deadline(used)));
     }
+    last_pull_ns_.store(clock_.now().ns(), std::memory_order_relaxed);
+    pulls_under_way_.fetch_sub(1, std::memory_order_relaxed);
     if (read) return land(run);
     if (!turn_away_from(used)) {
       give_back(run);

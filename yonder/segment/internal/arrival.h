@@ -77,6 +77,12 @@ struct PrefetchOptions {
   std::uint64_t bytes_per_second = 0;  // 0: as fast as it goes
   std::uint32_t chunk_pages = 64;
   std::uint32_t depth = 4;  // chunks under way
+  // While pages are pulled by touches: one small chunk, then a pause. Each chunk takes cores
+  // and line from a touch for as long as it lasts; one in so long delays one touch in thirty,
+  // and the prefetcher still gets on. Off where bytes cost next to nothing: on shm.
+  bool yields = false;
+  std::uint32_t yielding_chunk_pages = 16;
+  Duration yielding_pause = std::chrono::milliseconds(2);
 };
 
 class Arrival final : public FaultServer {
@@ -145,7 +151,7 @@ class Arrival final : public FaultServer {
           os::Userfaultfd faults);
   Result<void> add_route(fabric::Fabric& fabric, const Source& source);
   Result<std::unique_ptr<Lane>> connect_lane(fabric::Fabric& fabric, const Source& source,
-                                             std::uint32_t depth);
+                                             const LaneOptions& options);
   // acquire: pairs with turn_away_from(); not needed for the routes, which are constant.
   std::size_t route() const { return route_.load(std::memory_order_acquire); }
   // This route's source does not answer: the next one's turn. False if there is none.
@@ -171,6 +177,8 @@ class Arrival final : public FaultServer {
   Deadline source_deadline() const { return Deadline::after(clock_, options_.source_timeout); }
   Result<void> bring_zero(std::size_t page);
   std::size_t pages_for(std::size_t page);
+  // Whether somebody pulls, or did a moment ago and is likely to go on. A hint.
+  bool is_being_pulled() const;
 
   const Memory memory_;
   const ArrivalOptions options_;
@@ -185,6 +193,8 @@ class Arrival final : public FaultServer {
   std::vector<bool> reported_;  // by take_unreported(); its thread's
   std::atomic<std::uint64_t> faults_{0};
   std::atomic<bool> lost_{false};
+  std::atomic<std::uint32_t> pulls_under_way_{0};
+  std::atomic<std::int64_t> last_pull_ns_{0};  // when the last one ended
   // Hints about the order of touches: stale values only cost a pull of another size.
   std::atomic<std::size_t> last_end_{0};
   std::atomic<std::uint32_t> window_;

@@ -22,7 +22,7 @@ Result<std::shared_ptr<Kept>> make_kept(fabric::Fabric& fabric, const SegmentRec
                                              .rights = fabric::Rights::kRead,
                                              .backing = fabric::Backing{.fd = kept->file.fd().get()}}));
   kept->region = std::move(region);
-  YONDER_TRY(lane, Lane::connect(fabric, address, 16));
+  YONDER_TRY(lane, Lane::connect(fabric, address, {}));
   const sync::LockGuard lock(kept->copying);
   kept->lane = std::move(lane);
   return kept;

@@ -17,11 +17,19 @@
 
 namespace yonder::segment::internal {
 
+struct LaneOptions {
+  std::uint32_t depth = 16;
+  // How long who waits for a read looks before it sleeps. Nobody waits for the prefetcher: it
+  // must not keep a core busy that somebody needs who touches pages.
+  Duration spin = std::chrono::microseconds(50);
+};
+
 class Lane {
  public:
   static Result<std::unique_ptr<Lane>> connect(fabric::Fabric& fabric, const std::string& address,
-                                               std::uint32_t depth) {
-    YONDER_TRY(queue, fabric.create_completion_queue({.capacity = 4 * depth + 64}));
+                                               const LaneOptions& options) {
+    const std::uint32_t depth = options.depth;
+    YONDER_TRY(queue, fabric.create_completion_queue({.capacity = 4 * depth + 64, .spin = options.spin}));
     YONDER_TRY(endpoint, fabric.connect(
                              {.address = address, .endpoint = {.depth = depth, .receive_depth = 1}}, *queue));
     return std::unique_ptr<Lane>(new Lane(std::move(queue), std::move(endpoint)));

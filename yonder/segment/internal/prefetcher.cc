@@ -31,7 +31,8 @@ class Arrival::Prefetcher {
   Result<bool> run(const std::stop_token& stop) {
     started_ = arrival_.clock_.now();
     while (!arrival_.is_complete() && !stop.stop_requested()) {
-      YONDER_TRY_VOID(or_next_route(start_jobs(stop)));
+      const bool yields = options_.yields && arrival_.is_being_pulled();
+      YONDER_TRY_VOID(or_next_route(yields ? start_small_job() : start_jobs(stop)));
       if (under_way_ == 0) {
         // The rest is claimed by others, or was given back behind us.
         if (cursor_ >= arrival_.pages_) cursor_ = 0;
@@ -39,6 +40,7 @@ class Arrival::Prefetcher {
         continue;
       }
       YONDER_TRY_VOID(or_next_route(end_jobs()));
+      if (yields && under_way_ == 0) std::this_thread::sleep_for(options_.yielding_pause);
     }
     while (under_way_ > 0) YONDER_TRY_VOID(end_jobs());
     return arrival_.is_complete();
@@ -63,7 +65,7 @@ class Arrival::Prefetcher {
   Result<void> start_jobs(const std::stop_token& stop) {
     for (std::size_t i = 0; i < jobs_.size() && !stop.stop_requested(); ++i) {
       if (jobs_[i].count > 0) continue;
-      const Run run = next_run();
+      const Run run = next_run(options_.chunk_pages);
       if (run.count == 0) return {};
       YONDER_TRY(posted, post(i, run));
       if (!posted) return {};
@@ -71,9 +73,17 @@ class Arrival::Prefetcher {
     return {};
   }
 
-  Run next_run() {
+  // None while others are under way.
+  Result<void> start_small_job() {
+    if (under_way_ > 0) return {};
+    const Run run = next_run(options_.yielding_chunk_pages);
+    if (run.count > 0) YONDER_TRY_VOID(post(0, run));
+    return {};
+  }
+
+  Run next_run(std::size_t pages) {
     for (; cursor_ < arrival_.pages_; ++cursor_) {
-      const Run run = arrival_.claim(cursor_, options_.chunk_pages);
+      const Run run = arrival_.claim(cursor_, pages);
       if (run.count == 0) continue;
       cursor_ += run.count;
       return run;

@@ -110,6 +110,9 @@ class Stage {
         return 0;
       case What::kReadWord:
         return *reinterpret_cast<volatile std::uint64_t*>(memory_.at(segment).data() + packet.b);
+      case What::kTouchNowAndThen:
+        touch_for(memory_.at(segment), std::chrono::milliseconds(packet.b));
+        return 0;
       case What::kPull:
         return done(agent_->pull(segment, {packet.b, packet.c}));
       case What::kClose:
@@ -174,6 +177,15 @@ class Stage {
         const std::uint64_t word = word_of(seed, offset);
         std::memcpy(memory.data() + offset, &word, 8);
       }
+    }
+  }
+
+  // A page every 100 us or so, in random order.
+  static void touch_for(std::span<std::byte> memory, Duration time) {
+    Prng prng(1);
+    for (const Instant end = os::SteadyClock::read() + time; os::SteadyClock::read() < end;) {
+      (void)*const_cast<volatile std::byte*>(&memory[prng.below(memory.size())]);
+      std::this_thread::sleep_for(100us);
     }
   }
 

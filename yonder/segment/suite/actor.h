@@ -40,6 +40,7 @@ enum class What : std::uint32_t {
   kCheckSparse,      // as kCheck for kAllocateSparse; holes must be zero
   kFill,             // a: segment, b: seed
   kReadWord,         // a: segment, b: offset → word
+  kTouchNowAndThen,  // a: segment, b: milliseconds
   kPull,             // a: segment, b: offset, c: length
   kClose,            // a: segment
   kMissing,          // a: segment → bytes

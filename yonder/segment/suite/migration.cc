@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 
 #include "yonder/fabric/open/open.h"
 #include "yonder/os/steady_clock.h"
@@ -23,6 +24,10 @@ constexpr std::uint64_t kMiB = 1 << 20;
 }  // namespace
 
 void Migrations::open(int actors, ActorOptions options, Duration lease) {
+  // A process that has used an RDMA device cannot fork any more: what its children connect to
+  // breaks at once, in whichever test comes second (tests/vm/one_by_one.sh).
+  static bool opened = false;
+  ASSERT_FALSE(std::exchange(opened, true) && GetParam().starts_with("verbs")) << "one test per process";
   options.provider = GetParam();
   for (int i = 0; i < actors; ++i) actors_.push_back(std::make_unique<Actor>(options));
   fabric_ = fabric::open(GetParam()).value();
@@ -78,6 +83,21 @@ TEST_P(Migrations, MoveEveryByteWhileTouchesAndPrefetchRace) {
     ASSERT_TRUE(actor(1).ask({.what = What::kClose, .a = id}));
     ASSERT_TRUE(actor(1).ask({.what = What::kDeallocate, .a = id}));
   }
+}
+
+TEST_P(Migrations, LetTouchesGoBeforeThePrefetcher) {
+  if (!GetParam().starts_with("tcp")) GTEST_SKIP() << "on shm bytes cost next to nothing; verbs is slow here";
+  open(2);
+  const std::uint64_t bytes = 128 * kMiB;
+  const std::uint64_t id = offer(bytes, 3);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+  // A prefetcher that took no notice would have all of it in half the time; touches bring an
+  // eighth, and a little comes before the first one.
+  ASSERT_TRUE(actor(1).ask({.what = What::kTouchNowAndThen, .a = id, .b = 300}));
+  EXPECT_GT(actor(1).ask({.what = What::kMissing, .a = id}).value(), bytes / 2);
+  // Then it goes on.
+  EXPECT_TRUE(eventually([&] { return actor(1).ask({.what = What::kMissing, .a = id}).value() == 0; }));
 }
 
 TEST_P(Migrations, KeepWhatTheTargetStoresWhileTheRestArrives) {
@@ -136,7 +156,9 @@ TEST_P(Migrations, BringHolesAsZerosAndAllocateNothingForThem) {
   ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
   ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
   ASSERT_TRUE(eventually([&] { return actor(1).ask({.what = What::kMissing, .a = id}).value() == 0; }));
-  EXPECT_LT(actor(1).ask({.what = What::kResident}).value(), 32 * kMiB);
+  if (leaves_holes()) {
+    EXPECT_LT(actor(1).ask({.what = What::kResident}).value(), 32 * kMiB);
+  }
   EXPECT_EQ(actor(1).ask({.what = What::kCheckSparse, .a = id, .b = 3}).value(), 0u);
 }
 
@@ -266,26 +288,32 @@ std::uint64_t Migrations::offer_kept(std::uint64_t bytes, std::uint64_t seed) {
   return id;
 }
 
-TEST_P(Migrations, LoseNothingWithTheSourceIfAThirdKeepsACopy) {
-  for (const bool prefetch : {false, true}) {
-    open(3, {.prefetch = prefetch, .source_timeout_ms = 500});
-    const std::uint64_t id = offer_kept(8 * kMiB, 6);
-    ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
-    ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
-    actor(0).kill();
-    // Slowly at first, so that the rest comes when the death is known (on shm the memory of a
-    // dead process can be read for a while).
-    for (std::uint64_t page = 0; page < 100; ++page) {
-      ASSERT_TRUE(actor(1).ask({.what = What::kPull, .a = id, .b = page * 4096, .c = 4096}));
-      std::this_thread::sleep_for(5ms);
-    }
-    EXPECT_EQ(actor(1).ask({.what = What::kCheckByMany, .a = id, .b = 6}).value(), 0u);
-    ASSERT_TRUE(actor(1).ask({.what = What::kClose, .a = id}));
-    EXPECT_EQ(actor(1).ask({.what = What::kMissing, .a = id}).value(), 0u);
-    // The copy is not needed any more.
-    EXPECT_TRUE(eventually([&] { return actor(2).ask({.what = What::kResident}).value() == 0; }));
-    TearDown();
+void Migrations::lose_the_source_of_a_kept_segment() {
+  const std::uint64_t id = offer_kept(8 * kMiB, 6);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+  actor(0).kill();
+  // Slowly at first, so that the rest comes when the death is known (on shm the memory of a
+  // dead process can be read for a while).
+  for (std::uint64_t page = 0; page < 100; ++page) {
+    ASSERT_TRUE(actor(1).ask({.what = What::kPull, .a = id, .b = page * 4096, .c = 4096}));
+    std::this_thread::sleep_for(5ms);
   }
+  EXPECT_EQ(actor(1).ask({.what = What::kCheckByMany, .a = id, .b = 6}).value(), 0u);
+  ASSERT_TRUE(actor(1).ask({.what = What::kClose, .a = id}));
+  EXPECT_EQ(actor(1).ask({.what = What::kMissing, .a = id}).value(), 0u);
+  // The copy is not needed any more.
+  EXPECT_TRUE(eventually([&] { return actor(2).ask({.what = What::kResident}).value() == 0; }));
+}
+
+TEST_P(Migrations, LoseNothingWithTheSourceIfAThirdKeepsACopy) {
+  open(3, {.prefetch = false, .source_timeout_ms = 500});
+  lose_the_source_of_a_kept_segment();
+}
+
+TEST_P(Migrations, LoseNothingWithTheSourceIfAThirdKeepsACopyThatIsPrefetched) {
+  open(3, {.prefetch = true, .source_timeout_ms = 500});
+  lose_the_source_of_a_kept_segment();
 }
 
 TEST_P(Migrations, PullHolesFromNobodyAlthoughTheSourceDied) {
@@ -297,7 +325,9 @@ TEST_P(Migrations, PullHolesFromNobodyAlthoughTheSourceDied) {
   actor(0).kill();
   ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
   EXPECT_EQ(actor(1).ask({.what = What::kCheckSparse, .a = id, .b = 3}).value(), 0u);
-  EXPECT_LT(actor(2).ask({.what = What::kResident}).value(), 32 * kMiB);
+  if (leaves_holes()) {
+    EXPECT_LT(actor(2).ask({.what = What::kResident}).value(), 32 * kMiB);
+  }
 }
 
 TEST_P(Migrations, StayWithTheSourceIfTheKeeperDies) {

@@ -40,6 +40,10 @@ class Migrations : public ::testing::TestWithParam<std::string> {
   // Actor 0 allocates a segment and connects it to actor 1.
   std::uint64_t offer(std::uint64_t bytes, std::uint64_t seed, std::uint64_t early = 0);
   std::uint64_t offer_kept(std::uint64_t bytes, std::uint64_t seed);
+  // Actor 0 dies while actor 1 pulls; actor 2 has a copy.
+  void lose_the_source_of_a_kept_segment();
+  // Registering memory with a NIC allocates all of it.
+  static bool leaves_holes() { return !GetParam().starts_with("verbs"); }
   SegmentRecord record(std::uint64_t id) { return directory_->find(SegmentId(id), {}).value(); }
 
  private:
