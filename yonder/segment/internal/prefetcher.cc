@@ -12,8 +12,6 @@ namespace yonder::segment::internal {
 
 namespace {
 
-constexpr std::size_t kPage = os::kPageBytes;
-
 bool is_loss(ErrorCode code) {
   return code == ErrorCode::kConnectionLost || code == ErrorCode::kConnectionRefused ||
          code == ErrorCode::kDeadlineExceeded || code == ErrorCode::kUnknownKey ||
@@ -93,12 +91,12 @@ class Arrival::Prefetcher {
 
   // False if the lane is full.
   Result<bool> post(std::size_t i, Run run) {
-    keep_rate(run.count * kPage);
+    keep_rate(run.count * os::kPageBytes);
     const fabric::LocalPiece piece = arrival_.piece_of(run);
     const fabric::WorkRequest request{.op = fabric::Op::kRead,
                                       .user_data = i,
                                       .local = {&piece, 1},
-                                      .remote = used_route().region.at(run.first * kPage),
+                                      .remote = used_route().region.at(run.first * os::kPageBytes),
                                       .deadline = arrival_.route_deadline(route_)};
     const Result<std::size_t> posted = used_route().prefetch_lane->endpoint().post({&request, 1});
     if (!posted || *posted == 0) {
