@@ -300,10 +300,17 @@ Result<rpc::Empty> Agent::Core::take_arrived(const protocol::SegmentRanges& requ
 Result<rpc::Empty> Agent::Core::take_close(const protocol::SegmentMessage& request) {
   if (forget_kept(request.segment)) return rpc::Empty{};
   YONDER_TRY(holding, find(request.segment));
-  if (holding->current_state() != HoldingState::kLeaving)
-    return fail(ErrorCode::kNotFound, "close a segment that is not leaving");
-  drop(holding);
-  return rpc::Empty{};
+  switch (holding->current_state()) {
+    case HoldingState::kLeaving:
+      drop(holding);
+      return rpc::Empty{};
+    case HoldingState::kOffered:
+    case HoldingState::kInDoubt:
+      // The target heard of the commit from the directory, and before us.
+      return fail(ErrorCode::kOverloaded, "close: the source does not know yet that the segment has left");
+    default:
+      return fail(ErrorCode::kNotFound, "close a segment that is not leaving");
+  }
 }
 
 }  // namespace yonder::segment

@@ -191,13 +191,12 @@ void Agent::Core::move_in(const HoldingPtr& holding, const std::stop_token& stop
 
 void Agent::Core::tell_source(SegmentId segment, ProcessId source) {
   const Deadline deadline = Deadline::after(clock_, kCloseTimeout);
-  if (Result<std::shared_ptr<internal::PeerLine>> line = line_to(source, deadline)) {
-    const Result<rpc::Empty> closed = (*line)->call<protocol::Close>({segment}, deadline);
-    if (closed || closed.error() == ErrorCode::kNotFound) return;
-  } else if (line.error() == ErrorCode::kNotFound) {
-    return;  // It is dead.
-  }
-  forget_line(source);
+  Result<std::shared_ptr<internal::PeerLine>> line = line_to(source, deadline);
+  const Result<rpc::Empty> closed = line ? (*line)->call<protocol::Close>({segment}, deadline)
+                                         : Result<rpc::Empty>(std::unexpected(line.error()));
+  // Not found: it is dead, or has nothing of it any more.
+  if (closed || closed.error() == ErrorCode::kNotFound) return;
+  if (closed.error() != ErrorCode::kOverloaded) forget_line(source);
   const sync::LockGuard lock(mutex_);
   closings_.push_back({segment, source});
 }

@@ -26,6 +26,7 @@
 #include "yonder/segment/agent.h"
 #include "yonder/segment/recovery.h"
 #include "yonder/segment/remote_directory.h"
+#include "yonder/segment/suite/late_commits.h"
 
 // A touch is served inside a signal handler that interrupted nothing but the touch itself:
 // what a handler of an asynchronous signal must not do (a socket's buffer may grow, which
@@ -154,7 +155,8 @@ class Stage {
     agent.receive.pull_on_touch = options_.pull_on_touch;
     agent.receive.source_timeout = std::chrono::milliseconds(options_.source_timeout_ms);
     agent.tick = 20ms;
-    YONDER_TRY(made, Agent::create(*fabric_, *arena_, *directory_, std::move(agent)));
+    late_ = std::make_unique<LateCommits>(*directory_, std::chrono::milliseconds(options_.commit_delay_ms));
+    YONDER_TRY(made, Agent::create(*fabric_, *arena_, *late_, std::move(agent)));
     agent_ = std::move(made);
     return agent_->id().value();
   }
@@ -289,6 +291,7 @@ class Stage {
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<RemoteDirectory> directory_;
+  std::unique_ptr<LateCommits> late_;
   std::unique_ptr<Agent> agent_;
   std::unordered_map<SegmentId, std::span<std::byte>> memory_;
   std::vector<std::size_t> order_;

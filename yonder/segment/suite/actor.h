@@ -64,6 +64,7 @@ struct ActorOptions {
   bool prefetch = true;
   bool pull_on_touch = true;
   std::uint64_t source_timeout_ms = 2000;
+  std::uint64_t commit_delay_ms = 0;  // until it hears that a commit was made
 };
 
 class Actor {

@@ -131,6 +131,16 @@ TEST_P(Migrations, GoBackAndForth) {
   EXPECT_EQ(record(id).epoch, Epoch(5));
 }
 
+// The target asks the directory when it hears nothing, and may be done before the source knows.
+TEST_P(Migrations, EndAlthoughTheSourceIsTheLastToKnow) {
+  open(2, {.commit_delay_ms = 500});
+  const std::uint64_t id = offer(kMiB, 5);
+  ASSERT_TRUE(actor(0).ask({.what = What::kTransfer, .a = id}));
+  ASSERT_EQ(actor(1).ask({.what = What::kReceive, .a = 10'000}).value(), id);
+  EXPECT_EQ(actor(1).ask({.what = What::kCheck, .a = id, .b = 5}).value(), 0u);
+  EXPECT_TRUE(eventually([&] { return actor(0).ask({.what = What::kLeft}).value() == 0; }));
+}
+
 TEST_P(Migrations, SeeTheLastStoreOfTheSource) {
   open(2);
   const std::uint64_t id = offer(kMiB, 1);
