@@ -379,11 +379,25 @@ std::size_t value_behind(std::string_view line) {
   return static_cast<std::size_t>(number(word).value_or(0)) + 2;
 }
 
+// A damaged command can become a `stats`. What servers say of themselves differs, and is compared
+// by tests of its own.
+bool is_report(std::string_view reply) { return reply.starts_with("STAT pid "); }
+void skip_report(std::string_view& reply) {
+  constexpr std::string_view kEnd = "\r\nEND\r\n";
+  const std::size_t end = reply.find(kEnd);
+  reply.remove_prefix(end == std::string_view::npos ? reply.size() : end + kEnd.size());
+}
+
 }  // namespace
 
 bool same_reply(const std::string& key, std::string_view first, std::string_view second, CasTwins& twins,
                 std::string& why) {
   while (!first.empty() || !second.empty()) {
+    if (is_report(first) && is_report(second)) {
+      skip_report(first);
+      skip_report(second);
+      continue;
+    }
     const std::string_view line_a = first.substr(0, std::min(first.find('\n'), first.size() - 1) + 1);
     const std::string_view line_b = second.substr(0, std::min(second.find('\n'), second.size() - 1) + 1);
     const std::size_t bytes = line_a.size() + value_behind(line_a);
