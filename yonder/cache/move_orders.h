@@ -7,14 +7,15 @@
 // When the partition has changed hands its bytes are still on their way: the target says
 // how many are left.
 //
-//   state      take(owner)  finish              arrived(0 left)  cancel     pause     abandon
-//   queued     running      –                   –                cancelled  paused    failed if its owner is
-//   dead running    –            arriving, or done   remembered       refused    goes on   failed if its
-//   owner is dead,
-//                           if all has arrived;                                       unless the target has
-//                           it failed
-//   arriving   –            –                   done             refused    goes on   failed if its target is
-//   dead done, failed, cancelled: the end; kept for the list, the oldest are dropped
+//   state     | take     | finish                      | arrived(0 left) | cancel    | pause
+//   ----------+----------+-----------------------------+-----------------+-----------+---------
+//   queued    | running  | –                           | –               | cancelled | paused
+//   running   | –        | arriving, done or failed    | remembered      | refused   | goes on
+//   arriving  | –        | –                           | done            | refused   | goes on
+//
+// finish makes it done if all has arrived by then. done, failed, cancelled are the end; such orders
+// are kept for the list, and the oldest are dropped. abandon() fails what nobody will end: queued
+// and running ones whose owner is dead (unless the target has it), arriving ones whose target is.
 //
 // paused is what list() calls a queued order while none is handed out.
 //
