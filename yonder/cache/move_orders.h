@@ -19,7 +19,7 @@
 //
 // paused is what list() calls a queued order while none is handed out.
 //
-// Concurrency: any thread.
+// Concurrency: any thread. Lifetime: with the registry that owns it; what it returns are copies.
 
 #include <cstdint>
 #include <deque>
