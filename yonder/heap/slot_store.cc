@@ -83,6 +83,14 @@ Result<void> SlotStore::open_embedded(const SlotStoreOptions& options) {
     lane->own_endpoint = std::move(endpoint);
     YONDER_TRY_VOID(add_lane(std::move(lane)));
   }
+  return learn_region();
+}
+
+Result<void> SlotStore::learn_region() {
+  std::byte byte{};
+  for (const auto& lane : lanes_) {
+    YONDER_TRY_VOID(move_one(*lane, fabric::Op::kRead, {.local = &byte, .bytes = 1, .offset = 0}));
+  }
   return {};
 }
 

@@ -135,6 +135,9 @@ class SlotStore {
   SlotStore() = default;
   Result<void> open_embedded(const SlotStoreOptions& options);
   Result<void> open_node(const SlotStoreOptions& options);
+  // A lane learns where the memory is at its first transfer, from a thread that a child made
+  // by fork() does not have: so each has had one.
+  Result<void> learn_region();
   Result<std::unique_ptr<Lane>> make_lane();
   Result<void> add_lane(std::unique_ptr<Lane> lane);
   // The caller unlocks the lane. Not analysed: which lock it is, is known at run time only.

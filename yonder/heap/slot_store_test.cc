@@ -7,6 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "yonder/os/process.h"
+#include "yonder/os/steady_clock.h"
+
 namespace yonder::heap {
 namespace {
 
@@ -60,6 +63,20 @@ TEST(SlotStore, RefusesWhatIsOutside) {
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error(), ErrorCode::kOutOfBounds);
   EXPECT_FALSE(SlotStore::open({.bytes = Bytes(0)}));
+}
+
+// The child has no thread that could tell its lanes where the memory is.
+TEST(SlotStore, IsReadByAChildOnALaneThatTheParentHasNotUsed) {
+  const auto store = small_store();
+  ASSERT_TRUE(store->is_shared_with_children());
+  auto child = os::Child::fork([&] {
+    std::byte byte{1};
+    return store->read({.local = &byte, .bytes = 1, .offset = 0}) && byte == std::byte{0} ? 0 : 1;
+  });
+  ASSERT_TRUE(child);
+  const auto status = child->wait(Deadline::at(os::SteadyClock::read() + std::chrono::seconds(30)));
+  ASSERT_TRUE(status);
+  EXPECT_TRUE(status->success());
 }
 
 struct Counted : AsyncRead {
