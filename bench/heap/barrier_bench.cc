@@ -54,7 +54,8 @@ Result<RunResult> measure(const Settings& settings, const Workload& workload, Me
   return heap::measure_run({.workload = &workload,
                             .memory = kind,
                             .work = heap::work_for(workload, settings.work),
-                            .local = local},
+                            .local = local,
+                            .warm = local.count() == 0},
                            "shm");
 }
 

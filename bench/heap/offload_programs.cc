@@ -123,22 +123,10 @@ class OffloadServer {
  public:
   OffloadServer(const Table<Far>& table, OffloadSpace& space, std::span<const std::byte> elements,
                 const Work& work, unsigned t)
-      : table_(table),
-        space_(space),
-        elements_(elements),
-        keys_({.items = service_keys(work.bytes), .theta = kTheta}),
-        random_(work.seed * 19 + t) {}
+      : look_up_(table, service_keys(work.bytes), work.seed * 19 + t), space_(space), elements_(elements) {}
 
   Result<void> serve(Measured& measured) {
-    std::uint64_t first_rank = 0;
-    for (unsigned i = 0; i < kLookups; ++i) {
-      const std::uint64_t rank = keys_.next(random_);
-      const std::uint64_t value = table_.find(rank);
-      measured.wrong_objects += value == mixed(rank) ? 0 : 1;
-      measured.checksum += value;
-      if (i == 0) first_rank = rank;
-    }
-    const std::uint64_t element = mixed(first_rank) % (elements_.size() / kElementBytes);
+    const std::uint64_t element = mixed(look_up_(measured)) % (elements_.size() / kElementBytes);
     wanted_.elements[wanted_.count++] = elements_.data() + element * kElementBytes;
     ++measured.operations;
     return wanted_.count == Replies::kAtOnce ? flush(measured) : Result<void>();
@@ -166,11 +154,9 @@ class OffloadServer {
   }
 
  private:
-  const Table<Far>& table_;
+  Lookups<Far> look_up_;
   OffloadSpace& space_;
   const std::span<const std::byte> elements_;
-  Zipfian keys_;
-  Prng random_;
   Replies wanted_{};
 };
 

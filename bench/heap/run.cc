@@ -1,11 +1,13 @@
 #include "bench/heap/run.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <type_traits>
@@ -27,9 +29,10 @@ far::HeapStats since(far::HeapStats now, const far::HeapStats& begin) {
   for (const Counter counter :
        {&far::HeapStats::page_ins, &far::HeapStats::object_ins, &far::HeapStats::bytes_in,
         &far::HeapStats::bytes_wanted, &far::HeapStats::read_ahead, &far::HeapStats::read_ahead_used,
-        &far::HeapStats::pages_written, &far::HeapStats::pages_dropped, &far::HeapStats::objects_written,
-        &far::HeapStats::flips_to_page, &far::HeapStats::flips_to_object, &far::HeapStats::evacuated_pages,
-        &far::HeapStats::healed, &far::HeapStats::stalls, &far::HeapStats::egress_ns})
+        &far::HeapStats::objects_ahead, &far::HeapStats::objects_ahead_used, &far::HeapStats::pages_written,
+        &far::HeapStats::pages_dropped, &far::HeapStats::objects_written, &far::HeapStats::flips_to_page,
+        &far::HeapStats::flips_to_object, &far::HeapStats::evacuated_pages, &far::HeapStats::healed,
+        &far::HeapStats::stalls, &far::HeapStats::egress_ns})
     now.*counter -= begin.*counter;
   return now;
 }
@@ -90,6 +93,7 @@ int run_far(const RunOptions& options, RunResult& result) {
     return 1;
   }
   far::Heap& heap = **made;
+  if (options.warm) options.workload->far(options.work);
   far::HeapStats begin;
   Work work = options.work;
   work.on_measure = [&] { begin = heap.stats(); };
@@ -107,6 +111,10 @@ int run_far(const RunOptions& options, RunResult& result) {
 }
 
 int run_plain(const RunOptions& options, RunResult& result) {
+  if (options.warm) {
+    ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());  // It keeps what it has touched.
+    options.workload->plain(options.work);
+  }
   Work work = options.work;
   work.on_end = [&](const Measured& measured) { leave_with(measured, result); };
   options.workload->plain(work);
@@ -160,7 +168,8 @@ const char* name_of(MemoryKind kind) {
 Bytes far_bytes_of(const RunOptions& options) {
   // Pages whose objects came in one by one stay on the node until the last of them did: most
   // have little in them, and there are several times as many as full ones would be.
-  return Bytes(options.work.bytes * 6 + (std::uint64_t{64} << 20));
+  const std::uint64_t times = options.local.count() == 0 ? 2 : 6;
+  return Bytes(options.work.bytes * times + (std::uint64_t{64} << 20));
 }
 
 namespace {

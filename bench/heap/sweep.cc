@@ -66,11 +66,12 @@ Result<void> Sweep::run_workload(const Workload& workload) {
   return {};
 }
 
-Result<RunResult> Sweep::measure(const Workload& workload, MemoryKind kind, unsigned percent) {
+Result<RunResult> Sweep::measure(const Workload& workload, MemoryKind kind, unsigned percent, bool warm) {
   return measure_run({.workload = &workload,
                       .memory = kind,
                       .work = work_for(workload, options_.work),
-                      .local = Bytes(percent == kAll ? 0 : working_set_bytes_ * percent / 100)},
+                      .local = Bytes(percent == kAll ? 0 : working_set_bytes_ * percent / 100),
+                      .warm = warm},
                      options_.provider);
 }
 
@@ -82,7 +83,7 @@ Result<void> Sweep::run_share(const Workload& workload, unsigned percent) {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       // Another one begins each round, so that a drift of the machine hits all alike.
       const MemoryKind kind = kinds[(i + static_cast<std::size_t>(round)) % kinds.size()];
-      YONDER_TRY(run, measure(workload, kind, percent));
+      YONDER_TRY(run, measure(workload, kind, percent, percent == kAll));
       wrong_objects_ += run.wrong_objects + (run.checksum == checksum_ ? 0 : 1);
       rates[kind].push_back(run.operations_per_s);
       if (kind != MemoryKind::kPlain && kind != MemoryKind::kFaulted && round + 1 == options_.rounds)
@@ -117,6 +118,8 @@ void Sweep::report_run(const std::string& name, const RunResult& run) {
   count("object_ins", stats.object_ins);
   count("page_copies", stats.page_copies);
   count("objects_from_copies", stats.objects_from_copies);
+  count("objects_ahead", stats.objects_ahead);
+  count("objects_ahead_used", stats.objects_ahead_used);
   count("read_ahead", stats.read_ahead);
   count("read_ahead_used", stats.read_ahead_used);
   count("flips_to_page", stats.flips_to_page);

@@ -39,7 +39,7 @@ class Sweep {
 
   Result<void> run_workload(const Workload& workload);
   Result<void> run_share(const Workload& workload, unsigned percent);
-  Result<RunResult> measure(const Workload& workload, MemoryKind kind, unsigned percent);
+  Result<RunResult> measure(const Workload& workload, MemoryKind kind, unsigned percent, bool warm = false);
   void report_run(const std::string& name, const RunResult& run);
   void report_means();
 

@@ -66,27 +66,17 @@ template <typename Memory>
 class Server {
  public:
   Server(const Service<Memory>& service, std::uint64_t seed)
-      : service_(service), keys_({.items = service.keys(), .theta = kTheta}), random_(seed) {}
+      : service_(service), look_up_(service.table(), service.keys(), seed) {}
 
   void serve(Measured& measured) {
-    std::uint64_t sum = 0;
-    std::uint64_t first_rank = 0;
-    for (unsigned i = 0; i < kLookups; ++i) {
-      const std::uint64_t rank = keys_.next(random_);
-      const std::uint64_t value = service_.table().find(rank);
-      measured.wrong_objects += value == mixed(rank) ? 0 : 1;
-      sum += value;
-      if (i == 0) first_rank = rank;
-    }
-    service_.element(mixed(first_rank)).copy_to(element_);
-    measured.checksum += sum + checksum_of(replier_.reply(element_));
+    service_.element(mixed(look_up_(measured))).copy_to(element_);
+    measured.checksum += checksum_of(replier_.reply(element_));
     ++measured.operations;
   }
 
  private:
   const Service<Memory>& service_;
-  Zipfian keys_;
-  Prng random_;
+  Lookups<Memory> look_up_;
   std::array<std::byte, kElementBytes> element_;
   Replier replier_;
 };

@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "bench/heap/compress.h"
+#include "bench/heap/workload.h"
 #include "yonder/base/check.h"
+#include "yonder/base/distribution.h"
 #include "yonder/base/prng.h"
 #include "yonder/heap/relocatable.h"
 
@@ -69,6 +71,10 @@ class Table {
     entry->next = std::move(chain);
     chain = std::move(added);
   }
+  // Hints that the key will be looked up soon, to be given one after the other: its chain comes near,
+  // and the first entry of that.
+  void prefetch_chain(std::uint64_t key) const { __builtin_prefetch(&chains_[mixed(key) % chains_.size()]); }
+  void prefetch_entry(std::uint64_t key) const { chains_[mixed(key) % chains_.size()].prefetch(); }
   // 0: not there.
   std::uint64_t find(std::uint64_t key) const {
     const Ptr& chain = chains_[mixed(key) % chains_.size()];
@@ -82,6 +88,32 @@ class Table {
  private:
   using Ptr = typename Memory::template Ptr<TableEntry<Memory>>;
   std::vector<Ptr> chains_;
+};
+
+// The look-ups of a request: all of them are known at its beginning, and said to be.
+template <typename Memory>
+class Lookups {
+ public:
+  Lookups(const Table<Memory>& table, std::uint64_t keys, std::uint64_t seed)
+      : table_(table), keys_({.items = keys, .theta = kTheta}), random_(seed) {}
+
+  // Looks up kLookups keys and returns the first of them.
+  std::uint64_t operator()(Measured& measured) {
+    std::array<std::uint64_t, kLookups> keys;
+    for (std::uint64_t& key : keys) table_.prefetch_chain(key = keys_.next(random_));
+    for (const std::uint64_t key : keys) table_.prefetch_entry(key);
+    for (const std::uint64_t key : keys) {
+      const std::uint64_t value = table_.find(key);
+      measured.wrong_objects += value == mixed(key) ? 0 : 1;
+      measured.checksum += value;
+    }
+    return keys.front();
+  }
+
+ private:
+  const Table<Memory>& table_;
+  Zipfian keys_;
+  Prng random_;
 };
 
 // A part of an element: a quarter as much when compressed.

@@ -84,6 +84,8 @@ struct HeapStats {
   std::uint64_t object_ins = 0;           // …and objects
   std::uint64_t page_copies = 0;          // pages read for one object (internal/page_copies.h)…
   std::uint64_t objects_from_copies = 0;  // …and objects that then needed no read
+  std::uint64_t objects_ahead = 0;        // objects that were asked for by a hint (prefetch)…
+  std::uint64_t objects_ahead_used = 0;   // …and then came in without a read of their own
   std::uint64_t bytes_in = 0;             // by all ways
   std::uint64_t bytes_wanted = 0;         // of the objects that were asked for and not there
   std::uint64_t read_ahead = 0;           // pages that came unasked

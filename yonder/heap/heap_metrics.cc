@@ -12,7 +12,7 @@ template <typename Stats>
 struct HeapMetrics::Row {
   const char* name;
   const char* help;
-  std::uint64_t Stats::* value;
+  std::uint64_t Stats::*value;
   const char* label = nullptr;
   const char* label_value = nullptr;
   Unit unit = Unit::kNone;
@@ -58,6 +58,10 @@ Result<std::unique_ptr<HeapMetrics>> HeapMetrics::create(telemetry::Registry& re
        &Of::page_copies},
       {"yonder_heap_objects_from_copies_total", "Objects that came in from such a copy, without the network.",
        &Of::objects_from_copies},
+      {"yonder_heap_objects_ahead_total", "Objects that a hint asked for before they were needed.",
+       &Of::objects_ahead},
+      {"yonder_heap_objects_ahead_used_total",
+       "Objects that came in because of such a hint, without a wait of their own.", &Of::objects_ahead_used},
       {"yonder_heap_read_ahead_used_total", "Pages that came unasked and were used.", &Of::read_ahead_used},
       {"yonder_heap_fetched_bytes_total", "Bytes that came in, by all ways.", &Of::bytes_in, nullptr, nullptr,
        Unit::kBytes},

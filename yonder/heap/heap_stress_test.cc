@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "yonder/base/prng.h"
@@ -150,10 +151,14 @@ TEST_P(HeapStress, NobodySeesAnOldVersion) {
   for (unsigned t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
       Prng random(testing::test_seed() + t);
+      std::size_t next = 0;
       for (int step = 0; step < steps; ++step) {
-        // One is slow: what it knows of pages grows old while the others use their numbers again.
+        // Hints are given a step early, and without the lock: others change what was asked for. One
+        // thread is slow: what it knows of pages grows old while the others use their numbers again.
+        const std::size_t run = std::exchange(next, random.below(kObjects / kRun));
+        if (step % 2 == 0)
+          for (std::size_t i = next * kRun; i < (next + 1) * kRun; ++i) objects[i].prefetch();
         if (t == 0 && step % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
-        const std::size_t run = random.below(kObjects / kRun);
         const sync::SpinGuard lock(locks[run]);
         for (std::size_t i = run * kRun; i < (run + 1) * kRun; ++i) {
           const auto object = objects[i].read();
@@ -167,6 +172,7 @@ TEST_P(HeapStress, NobodySeesAnOldVersion) {
   }
   threads.clear();
   EXPECT_EQ((*made)->stats().objects_from_copies != 0, GetParam() == Mode::kHybrid);
+  EXPECT_EQ((*made)->stats().objects_ahead_used != 0, GetParam() != Mode::kPaging);
   objects.clear();
 }
 

@@ -110,7 +110,7 @@ Result<Placed> allocate_slow(std::size_t bytes, bool fixed, PageHold& hold);
 // Frees the memory of an object that has been destroyed.
 void free_object(std::uint64_t word);
 [[noreturn]] void lost(const Error& error);
-// Asks for an object that is not here.
+// Asks for an object that is not here, or not known to be.
 void prefetch_far(std::atomic<std::uint64_t>& at);
 // The byte `offset` of an object will be needed soon: into the processor's cache if it is local,
 // else into local memory.
@@ -121,7 +121,7 @@ inline void prefetch(std::atomic<std::uint64_t>& at, std::size_t offset) {
   const PageEntry entry{g_view.entries[word.page()].load(std::memory_order_relaxed)};
   if (entry.is_local()) [[likely]] {
     __builtin_prefetch(g_view.frame(entry.index()) + word.place() + offset);
-  } else if (entry.state() == PageState::kAbsent && entry.by_page()) {
+  } else {
     prefetch_far(at);
   }
 }

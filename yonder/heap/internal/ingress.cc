@@ -179,8 +179,9 @@ Result<void> Runtime::object_in(std::atomic<std::uint64_t>& at, PointerWord word
 Result<void> Runtime::read_object(ThreadState& state, PointerWord word, PageEntry from, std::byte* to) {
   const std::uint64_t offset = std::uint64_t{from.index()} * kPageBytes;
   const std::size_t begin = word.place();
+  const std::uint64_t barriers = barriers_.load(std::memory_order_acquire);
+  if (take_early(state, word, from, to)) return {};
   if (options_.mode == Mode::kHybrid) {
-    const std::uint64_t barriers = barriers_.load(std::memory_order_acquire);
     if (const std::byte* page = state.copies.find(word.page(), from, barriers)) {
       std::memcpy(to, page + begin, word.bytes());
       state.counters.add(Count::kObjectsFromCopies);

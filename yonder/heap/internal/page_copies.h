@@ -35,6 +35,7 @@ class PageCopies {
  public:
   static constexpr std::size_t kCopies = 4;
   static constexpr std::size_t kBytes = kCopies * kPageBytes;
+  static constexpr std::uint64_t kMaxBarriers = 255;
 
   // The bytes of the page, or null.
   const std::byte* find(std::uint32_t page, PageEntry entry, std::uint64_t barriers) {
@@ -72,7 +73,6 @@ class PageCopies {
   }
 
  private:
-  static constexpr std::uint64_t kMaxBarriers = 255;
   static constexpr double kWorthIt = 0.3;
   static constexpr double kWeight = 1.0 / 32;
   static constexpr std::uint32_t kFirstTrial = 16;  // Misses.

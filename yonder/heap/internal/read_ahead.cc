@@ -1,5 +1,7 @@
 // Reading ahead: pages that come in equal steps are asked for before they are needed.
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "yonder/heap/internal/runtime.h"
 
@@ -128,11 +130,47 @@ void Runtime::arrived(ArrivingPage& arriving, const Result<void>& result) {
   set_entry(page, before.arrived(frame));
 }
 
-// Asked for by name: as a window of one page.
+// Asked for by name: as a window of one page, or alone. A moved object is found first.
 void Runtime::prefetch(std::atomic<std::uint64_t>& at) {
-  const PointerWord word{at.load(std::memory_order_acquire)};
-  if (word.is_null() || word.page() <= 1) return;
-  if (entry(word.page()).state() == PageState::kAbsent) start_arrivals(thread(), word.page(), 1, 1);
+  ThreadState& state = thread();
+  for (int moves = 0; moves < 2; ++moves) {
+    const std::uint64_t barriers = barriers_.load(std::memory_order_acquire);  // Before the entry.
+    const PointerWord word{at.load(std::memory_order_acquire)};
+    if (word.is_null() || word.page() <= 1) return;
+    const Published published = publish(state, word.page());
+    if (at.load(std::memory_order_acquire) != word.bits) return;  // H2
+    const PageEntry now = entry(word.page());
+    if (now.state() == PageState::kForwarded) {
+      heal(at, word, now);
+      continue;
+    }
+    if (now.state() != PageState::kAbsent) return;
+    if (!now.by_page()) return ask_for_object(state, word, now, barriers);
+    start_arrivals(state, word.page(), 1, 1);
+    return;
+  }
+}
+
+void Runtime::ask_for_object(ThreadState& thread, PointerWord word, PageEntry from, std::uint64_t barriers) {
+  EarlyObject* const early = thread.early.expect(word, from, barriers);
+  if (early == nullptr) return;
+  std::array<AsyncRead*, 1> reads = {early};
+  if (store_->start(reads) == 0) return early->forget();  // It is asked for again when it is missed.
+  thread.counters.add(Count::kObjectsAhead);
+  thread.counters.add(Count::kBytesIn, word.bytes());
+}
+
+// Whether the object had been asked for. Waits for it if it is on its way, not longer than a read of our
+// own would take.
+bool Runtime::take_early(ThreadState& thread, PointerWord word, PageEntry from, std::byte* to) {
+  EarlyObject* const early = thread.early.find(word, from, barriers_.load(std::memory_order_acquire));
+  if (early == nullptr) return false;
+  while (early->is_coming()) store_->poll();
+  if (!early->is_here()) return false;  // The read failed: ours will tell why.
+  std::memcpy(to, early->bytes(), word.bytes());
+  early->forget();
+  thread.counters.add(Count::kObjectsAheadUsed);
+  return true;
 }
 
 }  // namespace yonder::heap::internal

@@ -340,6 +340,8 @@ HeapStats Runtime::stats() const {
           .object_ins = sum.get(Count::kObjectIns),
           .page_copies = sum.get(Count::kPageCopies),
           .objects_from_copies = sum.get(Count::kObjectsFromCopies),
+          .objects_ahead = sum.get(Count::kObjectsAhead),
+          .objects_ahead_used = sum.get(Count::kObjectsAheadUsed),
           .bytes_in = sum.get(Count::kBytesIn),
           .bytes_wanted = sum.get(Count::kBytesWanted),
           .read_ahead = sum.get(Count::kReadAhead),

@@ -38,6 +38,7 @@ void Runtime::leave(ThreadState& thread) {
   close_log(thread.fresh);
   close_log(thread.fixed);
   close_log(thread.fetched);
+  thread.early.settle(*store_);
   t_thread = nullptr;
   t_slots = g_no_slots;
   const sync::LockGuard lock(threads_mutex_);

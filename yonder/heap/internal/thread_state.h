@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "yonder/heap/internal/early_objects.h"
 #include "yonder/heap/internal/page_copies.h"
 #include "yonder/heap/internal/tables.h"
 #include "yonder/sync/hazard.h"
@@ -26,6 +27,8 @@ enum class Count : std::uint8_t {
   kObjectIns,
   kPageCopies,
   kObjectsFromCopies,
+  kObjectsAhead,
+  kObjectsAheadUsed,
   kBytesIn,
   kBytesWanted,
   kReadAhead,
@@ -155,6 +158,7 @@ struct ThreadState {
   Log fetched;                   // …and those that came in alone: used together, placed together.
   Stream stream;
   PageCopies copies;
+  EarlyObjects early;
   std::uint32_t freed = 0;  // Objects.
   Counters counters;
 };
