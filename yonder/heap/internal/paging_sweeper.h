@@ -9,9 +9,14 @@
 // proof of use that there is; see docs/adr/0030 for what else was considered.
 //
 //   choose    kResident without lives, not pinned  → kChosen
-//   protect   the dirty ones, run by run           → kLeaving
+//   protect   the dirty ones, stretch by stretch   → kLeaving
 //   write     the dirty ones, in one vector
 //   drop      those that nobody rescued            → kFar
+//
+// Protecting interrupts every other core that runs the program, once for each call, and that
+// is dearer than all the rest. So one call protects a *stretch* of victims, with the gaps
+// between them: absent pages, which are claimed until the call is over, so that nobody puts one
+// in that would then be protected against its word. Only a page that stays ends a stretch.
 //
 // If the store fails, all pages stay and the error is the caller's.
 //
@@ -49,10 +54,23 @@ class PagingSweeper {
     PageWord word;    // As it is while leaving.
     PageWord target;  // With the side that it leaves to.
   };
+  // An absent page between two victims, claimed while they are protected.
+  struct Gap {
+    std::size_t page = 0;
+    PageWord before;
+  };
+  // A longer way from one victim to the next costs more claims than a call does.
+  static constexpr std::size_t kMaxGap = 64;
+  static constexpr std::size_t kMaxGaps = 1024;  // In one stretch.
 
   void choose(std::size_t wanted);
   void visit(std::size_t page);
   Result<void> protect();
+  // Protects the stretch that begins with victim `first`, which is dirty; the victim after it.
+  Result<std::size_t> protect_stretch(std::size_t first);
+  // Whether all pages between two victims were claimed.
+  bool claim_gap(std::size_t after, std::size_t before);
+  void give_back_gaps(std::size_t keep);
   Result<void> write_out();
   std::size_t drop();
   void give_back();
@@ -66,7 +84,9 @@ class PagingSweeper {
   std::size_t hand_ = 0;
   std::size_t victim_count_ = 0;
   bool met_held_pages_ = false;
+  std::size_t gap_count_ = 0;
   std::array<Victim, kBatch> victims_;
+  std::array<Gap, kMaxGaps> gaps_;
   std::array<Transfer, kBatch> transfers_;
   std::array<iovec, kBatch> ranges_;
 };
