@@ -63,6 +63,7 @@ Result<void> SlotStore::open_embedded(const SlotStoreOptions& options) {
   YONDER_TRY(memory,
              os::Mapping::of_file(memfd_->fd(), {.bytes = bytes, .protection = os::Protection::kReadWrite}));
   memory_ = std::move(memory);
+  is_in_place_ = options.link.empty();
   (void)memory_.prefer_huge_pages(0, bytes);  // Where the kernel has them: it is the faster memory.
   YONDER_TRY(region,
              fabric_->register_memory({.memory = memory_.bytes(),

@@ -15,7 +15,7 @@ constexpr Duration kLookInterval = std::chrono::milliseconds(100);
 constexpr Duration kRetryWriteAfter = std::chrono::milliseconds(20);
 // A sweep's length while nobody waits for it: small enough that a fault which then does
 // wait gets the lock soon.
-constexpr std::size_t kSweepPages = 128;
+constexpr std::size_t kSweepPages = 256;
 
 // Signals of the program are for its own threads.
 class AllSignalsBlocked {
@@ -59,9 +59,13 @@ std::uint64_t PagingEvictor::limit() const {
   return budget > other + least ? budget - other : least;
 }
 
-// A sixteenth, but enough for a sweep and a stream (64 pages), and never more than 64 MiB.
+// What is free is not used, so it is little: a sixty-fourth, but enough for two sweeps if that is no
+// more than a sixteenth, and for a stream (64 pages); and never more than 64 MiB. A fault that finds
+// no room sweeps itself, which costs it about what the thread's help would.
 std::uint64_t PagingEvictor::slack(std::uint64_t limit) {
-  return std::clamp<std::uint64_t>(limit / 16, std::min<std::uint64_t>(64, limit / 2), 16'384);
+  const std::uint64_t least =
+      std::clamp<std::uint64_t>(limit / 16, std::min<std::uint64_t>(64, limit / 2), 2 * kSweepPages);
+  return std::clamp<std::uint64_t>(limit / 64, least, 16'384);
 }
 
 std::size_t PagingEvictor::reserve_up_to(std::size_t pages) {

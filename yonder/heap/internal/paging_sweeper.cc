@@ -51,10 +51,7 @@ void PagingSweeper::choose(std::size_t wanted) {
       while (hand_ < region_end && victim_count_ < wanted) visit(hand_++);
     }
     seen += hand_ - from;
-    if (hand_ == core_.pages()) {
-      hand_ = 0;
-      core_.next_round();
-    }
+    if (hand_ == core_.pages()) hand_ = 0;
   }
 }
 
@@ -185,11 +182,19 @@ std::size_t PagingSweeper::drop() {
   dropper_.drop({ranges_.data(), runs});
   for (std::size_t i = 0; i < victim_count_; ++i) {
     core_.note_gone(victims_[i].page);
-    core_.settle(victims_[i].page, victims_[i].target.left(core_.round()));
+    core_.settle(victims_[i].page, victims_[i].target.left(core_.tick()));
   }
   core_.release(victim_count_);
   count(core_.counters().left_pages, victim_count_);
+  count_time(victim_count_);
   return victim_count_;
+}
+
+void PagingSweeper::count_time(std::size_t left) {
+  left_in_tick_ += left;
+  if (left_in_tick_ * PageWord::kTicksPerRound < core_.resident()) return;
+  left_in_tick_ = 0;
+  core_.next_tick();
 }
 
 void PagingSweeper::give_back() {

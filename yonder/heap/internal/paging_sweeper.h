@@ -3,8 +3,8 @@
 //
 // A hand goes round the pages in the order of their addresses (a clock): so the victims of
 // one sweep are neighbours, and protecting, writing and dropping them takes few system
-// calls. A page that was missed soon after it had left is worth more than one that was
-// touched once: it comes back with lives, and each visit of the hand takes one. A stock
+// calls. A page that is missed soon after it has left, again and again, is worth more than one
+// that was touched once: it comes back with lives, and each visit of the hand takes one. A stock
 // kernel does not tell a program which of its pages were read, so coming back is the only
 // proof of use that there is; see docs/adr/0030 for what else was considered.
 //
@@ -73,6 +73,7 @@ class PagingSweeper {
   void give_back_gaps(std::size_t keep);
   Result<void> write_out();
   std::size_t drop();
+  void count_time(std::size_t left);
   void give_back();
   // Calls `act(first victim, count)` for the runs of neighbours on one side among the
   // victims that `wanted` admits.
@@ -82,6 +83,7 @@ class PagingSweeper {
   PagingCore& core_;
   PageDropper& dropper_;
   std::size_t hand_ = 0;
+  std::size_t left_in_tick_ = 0;
   std::size_t victim_count_ = 0;
   bool met_held_pages_ = false;
   std::size_t gap_count_ = 0;
