@@ -155,7 +155,7 @@ TEST(PagedSpaceStress, LetsTheKernelWriteWhatIsPinned) {
     threads.emplace_back([&, t] {
       Prng prng(testing::test_seed() * 37 + t);
       for (std::uint64_t i = 0; i < steps; ++i) {
-        const auto bytes = space->memory().subspan(prng.below(kUsed) * kPageBytes, 64);
+        const auto bytes = space->memory().subspan(prng.below(kUsed) * kPageBytes + t * 64, 64);
         const auto pin = space->pin(bytes, PagedSpace::Access::kWrite);
         ASSERT_TRUE(pin) << pin.error().to_string();
         ASSERT_EQ(::getrandom(bytes.data(), bytes.size(), 0), 64) << "errno " << errno << " step " << i;
