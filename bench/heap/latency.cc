@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -11,6 +12,8 @@ namespace yonder::bench::heap {
 namespace {
 
 constexpr double kLoad = 0.8;
+// A tail is made by few events, so that one round says little, however long it is.
+constexpr int kLeastRounds = 5;
 constexpr std::array kKinds = {MemoryKind::kHybrid, MemoryKind::kObject, MemoryKind::kPaging};
 
 bool serves_requests(const Workload& workload) { return workload.name == "WS" || workload.name == "MCD-CL"; }
@@ -51,7 +54,7 @@ Result<void> measure_workload(const Workload& workload, const LatencyOptions& op
   report.result(fmt::format("{}{}_load_requests_per_s", options.prefix, workload.name),
                 run.work.requests_per_s);
   std::map<MemoryKind, Percentiles> all;
-  for (int round = 0; round < options.rounds; ++round) {
+  for (int round = 0; round < std::max(options.rounds, kLeastRounds); ++round) {
     for (const MemoryKind kind : kKinds) {
       run.memory = kind;
       YONDER_TRY(loaded, measure_run(run, options.provider));

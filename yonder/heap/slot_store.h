@@ -52,7 +52,7 @@ inline constexpr std::size_t kPageBytes = 4096;
 
 struct SlotStoreOptions {
   std::string node;    // Where yonderd listens; empty: memory of this process.
-  std::string link;    // Options of the embedded store's address, such as "model=rdma100g".
+  std::string link;    // Of the embedded store, such as "model=rdma100g": all its memory is then pinned.
   std::string name;    // Of the extent on the node; empty: a random one.
   bool adopt = false;  // An extent of that name which is there already is used, whatever is in it.
   Bytes bytes{0};      // How much; whole pages.
