@@ -7,6 +7,10 @@
 //                             best paging could reach is redis_vs_swap / redis_vs_plain
 //   redis_pipelined_vs_…      with 16 requests under way for each client
 //
+// The values are text that compresses to about two fifths; `--set values=same` takes those of
+// redis-benchmark, one letter a thousand times over, which zram stores for next to nothing. Both
+// servers may have the same private memory here (resident_bytes, swap_resident_bytes).
+//
 // All servers hold the same data and run side by side; redis-benchmark loads one after the
 // other in short rounds. Swap needs root, a memory cgroup (v1) and zram: where it
 // cannot be set up the report has our figures and says why there is no ratio. Everything

@@ -1,8 +1,10 @@
 // Threads that write and verify seeded patterns in a space of which a twentieth is local,
 // with an evictor that never rests.
 #include <gtest/gtest.h>
+#include <sys/random.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -136,6 +138,27 @@ TEST(PagedSpaceStress, LosesNoWriteOfTwoThreadsInOnePage) {
         auto* word = reinterpret_cast<std::uint64_t*>(space->memory().data() + page * kPageBytes) + 17 * t;
         ASSERT_EQ(*word, counts[page]) << "page " << page << " thread " << t;
         *word = ++counts[page];
+      }
+    });
+  }
+}
+
+// A sweep protects a stretch of pages with one call, and pages come in between its victims at any
+// time: what is pinned stays writable for the kernel, which cannot fault.
+TEST(PagedSpaceStress, LetsTheKernelWriteWhatIsPinned) {
+  const auto space = make_space();
+  const std::uint64_t steps = testing::scaled<std::uint64_t>(120'000) * testing::test_effort();
+  // Few pages, half of them absent: most come in next to some that leave.
+  constexpr std::size_t kUsed = 2 * kBudgetPages;
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Prng prng(testing::test_seed() * 37 + t);
+      for (std::uint64_t i = 0; i < steps; ++i) {
+        const auto bytes = space->memory().subspan(prng.below(kUsed) * kPageBytes + t * 64, 64);
+        const auto pin = space->pin(bytes, PagedSpace::Access::kWrite);
+        ASSERT_TRUE(pin) << pin.error().to_string();
+        ASSERT_EQ(::getrandom(bytes.data(), bytes.size(), 0), 64) << "errno " << errno << " step " << i;
       }
     });
   }

@@ -120,6 +120,26 @@ TEST(PagedSpace, BringsOnlyWhatIsAskedForToWhoReadsAtRandom) {
   EXPECT_EQ(space->stats().ahead_pages, before.ahead_pages);
 }
 
+TEST(PagedSpace, KeepsPagesThatAreUsedAllTheTime) {
+  constexpr std::size_t kHot = 32;
+  constexpr std::size_t kCold = kPages - kHot;
+  constexpr std::size_t kSteps = 20 * kCold;
+  const auto space = make_space({.budget = Bytes(512 * kPageBytes), .max_ahead_pages = 1});
+  fill(*space);
+  const std::uint64_t before = space->stats().faults;
+  // Each cold page is used again when all others were: it is missed every time. So what is more
+  // than the steps are misses of the hot ones, of which each step uses one.
+  for (std::size_t step = 0; step < kSteps; ++step) {
+    const std::size_t cold = kHot + step * 797 % kCold;
+    const std::size_t hot = step * 7 % kHot;
+    ASSERT_EQ(words_of(*space, cold)[cold % 512], cold + 1);
+    ASSERT_EQ(words_of(*space, hot)[hot % 512], hot + 1);
+  }
+  // A clock that knows nothing of use would miss each hot page once for every 512 steps or less.
+  const std::uint64_t blind = kHot * kSteps / 512;
+  EXPECT_LT(space->stats().faults - before - kSteps, blind / 4);
+}
+
 TEST(PagedSpace, ObeysABudgetThatChanges) {
   const auto space = make_space({.budget = Bytes(1024 * kPageBytes)});
   fill(*space);

@@ -63,6 +63,7 @@ Result<void> SlotStore::open_embedded(const SlotStoreOptions& options) {
   YONDER_TRY(memory,
              os::Mapping::of_file(memfd_->fd(), {.bytes = bytes, .protection = os::Protection::kReadWrite}));
   memory_ = std::move(memory);
+  is_in_place_ = options.link.empty();
   (void)memory_.prefer_huge_pages(0, bytes);  // Where the kernel has them: it is the faster memory.
   // The model stands for a NIC, whose memory is pinned: no first touch of it is charged to an eviction.
   if (!options.link.empty()) YONDER_TRY_VOID(memory_.populate_write(0, bytes));

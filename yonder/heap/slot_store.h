@@ -114,6 +114,12 @@ class SlotStore {
   Result<void> read_many(std::span<const Transfer> transfers);
   Result<void> write_many(std::span<const Transfer> transfers);
 
+  // Where the bytes at `offset`, and those that follow, are in this process; null if they are
+  // elsewhere, or as far away as a model of a link makes them.
+  const std::byte* in_place(std::uint64_t offset) const {
+    return is_in_place_ ? memory_.data() + offset : nullptr;
+  }
+
   // Starts reads, in order, and returns how many: at most as many as the lane has room for.
   std::size_t start(std::span<AsyncRead* const> reads) YONDER_NO_THREAD_SAFETY_ANALYSIS;
   // Makes progress for whatever was started. Never waits.
@@ -150,6 +156,7 @@ class SlotStore {
   std::unique_ptr<fabric::Fabric> fabric_;
   std::optional<os::Memfd> memfd_;  // Of the embedded store, with what follows.
   os::Mapping memory_;
+  bool is_in_place_ = false;
   fabric::Region region_;
   std::unique_ptr<fabric::Listener> listener_;
   fabric::Region local_;  // What use_memory() registered.

@@ -41,6 +41,18 @@ TEST(SlotStore, GivesBackWhatWasWritten) {
   EXPECT_EQ(part[0], std::byte{7});
 }
 
+TEST(SlotStore, ShowsWhereItsBytesAreIfTheyAreHere) {
+  const auto store = small_store();
+  Page out = page_of(7);
+  const Transfer write{.local = out.data(), .bytes = kPageBytes, .offset = 3 * kPageBytes};
+  ASSERT_TRUE(store->write_many({&write, 1}));
+  const std::byte* here = store->in_place(3 * kPageBytes);
+  ASSERT_NE(here, nullptr);
+  EXPECT_EQ(std::memcmp(here, out.data(), kPageBytes), 0);
+  // As far away as a network: reads must take the way that the model makes long.
+  EXPECT_EQ(small_store("model=rdma100g")->in_place(0), nullptr);
+}
+
 TEST(SlotStore, MovesMoreThanALaneHoldsAtOnce) {
   const auto store = small_store("model=rdma100g");
   std::vector<Page> pages(200);

@@ -107,9 +107,10 @@ class PagingCore {
   std::uint64_t reserve_up_to(std::uint64_t count, std::uint64_t limit);
   void release(std::uint64_t count) { resident_.fetch_sub(count, std::memory_order_relaxed); }
 
-  // The sweeper's round, modulo 256: how long ago a page left.
-  std::uint8_t round() const { return round_.load(std::memory_order_relaxed); }
-  void next_round() { round_.fetch_add(1, std::memory_order_relaxed); }
+  // Time, modulo 256, as pages that have left: PageWord::kTicksPerRound ticks are as many as are
+  // resident. relaxed: a page's worth, a guess at the best.
+  std::uint8_t tick() const { return tick_.load(std::memory_order_relaxed); }
+  void next_tick() { tick_.fetch_add(1, std::memory_order_relaxed); }
 
   // For a fork: what is far is held; when no child is left, nothing is.
   void hold_far_pages();
@@ -151,7 +152,7 @@ class PagingCore {
   PagingForks forks_;
   PagingCounters counters_;
   std::atomic<std::uint64_t> resident_{0};
-  std::atomic<std::uint8_t> round_{0};
+  std::atomic<std::uint8_t> tick_{0};
 };
 
 static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && std::atomic<std::uint32_t>::is_always_lock_free);

@@ -15,7 +15,9 @@ constexpr Duration kLookInterval = std::chrono::milliseconds(100);
 constexpr Duration kRetryWriteAfter = std::chrono::milliseconds(20);
 // A sweep's length while nobody waits for it: small enough that a fault which then does
 // wait gets the lock soon.
-constexpr std::size_t kSweepPages = 128;
+constexpr std::size_t kSweepPages = 256;
+// … and of a fault that finds room: a request that has to wait for it waits 0.1 ms.
+constexpr std::size_t kFaultSweepPages = 128;
 
 // Signals of the program are for its own threads.
 class AllSignalsBlocked {
@@ -38,6 +40,7 @@ class AllSignalsBlocked {
 PagingEvictor::PagingEvictor(PagingCore& core, PageDropper& dropper, Options options)
     : core_(core),
       options_(std::move(options)),
+      faults_sweep_(core.store().in_place(0) != nullptr),
       budget_pages_(options_.budget_pages),
       sweeper_(core, dropper) {
   const AllSignalsBlocked inherited;
@@ -59,14 +62,18 @@ std::uint64_t PagingEvictor::limit() const {
   return budget > other + least ? budget - other : least;
 }
 
-// A sixteenth, but enough for a sweep and a stream (64 pages), and never more than 64 MiB.
+// What is free is not used, so it is little: a sixty-fourth, but enough for two sweeps if that is no
+// more than a sixteenth, and for a stream (64 pages); and never more than 64 MiB. A fault that finds
+// no room sweeps itself, which costs it about what the thread's help would.
 std::uint64_t PagingEvictor::slack(std::uint64_t limit) {
-  return std::clamp<std::uint64_t>(limit / 16, std::min<std::uint64_t>(64, limit / 2), 16'384);
+  const std::uint64_t least =
+      std::clamp<std::uint64_t>(limit / 16, std::min<std::uint64_t>(64, limit / 2), 2 * kSweepPages);
+  return std::clamp<std::uint64_t>(limit / 64, least, 16'384);
 }
 
 std::size_t PagingEvictor::reserve_up_to(std::size_t pages) {
   const std::size_t reserved = core_.reserve_up_to(pages, limit());
-  wake_if_needed();
+  keep_room();
   return reserved;
 }
 
@@ -96,12 +103,32 @@ Result<void> PagingEvictor::make_room(Deadline deadline) {
 
 void PagingEvictor::set_budget_pages(std::uint64_t pages) {
   budget_pages_.store(pages, std::memory_order_relaxed);
-  wake_if_needed();
+  if (core_.resident() >= thread_begins_at()) wake();
 }
 
-void PagingEvictor::wake_if_needed() {
+std::uint64_t PagingEvictor::thread_begins_at() const {
+  const std::uint64_t most = limit();
+  return faults_sweep_ ? most + 1 : most - slack(most) / 2;
+}
+
+void PagingEvictor::keep_room() {
   const std::uint64_t most = limit();
   if (core_.resident() < most - slack(most) / 2) return;
+  if (faults_sweep_) {
+    sweep_if_nobody_does();
+  } else {
+    wake();
+  }
+}
+
+void PagingEvictor::sweep_if_nobody_does() {
+  if (!lock_.try_lock()) return;
+  // If it fails there is still room; who finds none gets the error.
+  (void)sweeper_.sweep(kFaultSweepPages);
+  lock_.unlock();
+}
+
+void PagingEvictor::wake() {
   // relaxed: who misses a thread that falls asleep now is not alone, or sweeps itself.
   if (asleep_.load(std::memory_order_relaxed) == 0) return;
   if (asleep_.exchange(0, std::memory_order_acq_rel) != 0) {
@@ -142,8 +169,7 @@ void PagingEvictor::run(const std::stop_token& stop) {
       look_around();
       next_look = clock.now() + kLookInterval;
     }
-    const std::uint64_t most = limit();
-    if (core_.resident() + slack(most) / 2 >= most) {
+    if (core_.resident() >= thread_begins_at()) {
       if (const Result<void> swept = sweep_down(); !swept) {
         process_logger().log(limit_log, LogLevel::kWarn, "heap", "far memory does not take pages",
                              {{"error", swept.error()}});

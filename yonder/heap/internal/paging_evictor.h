@@ -2,12 +2,20 @@
 // PagingEvictor: keeps the resident pages of a space within its budget.
 //
 // Faults reserve() before they put a page in, so the budget is never exceeded by more than
-// what another part of the process took meanwhile. A background thread starts to sweep
-// when little room is left and stops when there is enough again, so that most faults find
-// room; a fault that finds none sweeps itself.
+// what another part of the process took meanwhile. Somebody sweeps when little room is left, so
+// that most faults find room; a fault that finds none sweeps itself. Who that somebody is:
+//
+//   the store is elsewhere           a background thread, which waits for the writes while the
+//                                    program goes on
+//   it is memory of this process     who faults, if nobody sweeps just then, a few pages at a time
+//
+// A thread of ours on another core makes every page that is protected or dropped a matter of two
+// cores: interrupts (10 us and more here), cold frames, shared locks. Together that costs a program of
+// one thread more than the sweeping itself, which takes about a microsecond a page. The background
+// thread then acts only if the budget has become less than what is there.
 //
 //   limit = budget − other memory          never exceeded by a reservation
-//   limit − slack/2                        the thread is woken
+//   limit − slack/2                        the thread is woken, or a fault sweeps
 //   limit − slack                          the thread stops
 //
 // Concurrency: reserve, set_budget and wake from any thread, also in a signal handler.
@@ -55,7 +63,11 @@ class PagingEvictor {
 
  private:
   static std::uint64_t slack(std::uint64_t limit);
-  void wake_if_needed();
+  void keep_room();
+  void sweep_if_nobody_does();
+  void wake();
+  // At so many resident pages the thread has something to do.
+  std::uint64_t thread_begins_at() const;
   Result<void> make_room(Deadline deadline);
   void run(const std::stop_token& stop);
   Result<void> sweep_down();
@@ -64,6 +76,7 @@ class PagingEvictor {
 
   PagingCore& core_;
   const Options options_;
+  const bool faults_sweep_;
   std::atomic<std::uint64_t> budget_pages_;
   std::atomic<std::uint64_t> other_pages_{0};
   sync::SpinLock lock_;

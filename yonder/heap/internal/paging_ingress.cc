@@ -141,27 +141,34 @@ Result<void> PagingIngress::fill_fresh(Run& run, bool write) {
   return install(run, staging_.zeros(), write);
 }
 
+void PagingIngress::count_fetched(const Run& run) {
+  count(core_.counters().fetched_pages, run.count);
+  if (run.count > 1) count(core_.counters().ahead_pages, run.count - 1);
+}
+
 Result<void> PagingIngress::fill_far(Run& run, bool write) {
   if (core_.forks().is_child() && !core_.store().is_shared_with_children()) {
     return fail(ErrorCode::kUnsupported, "far memory on a node in a child made by fork()");
   }
+  const std::uint64_t slot = core_.slot_of(run.first, core_.word(run.first));
+  if (const std::byte* here = core_.store().in_place(slot); here != nullptr) {
+    count_fetched(run);
+    return install(run, here, write);
+  }
   const PagingStaging::Lease lease = staging_.take();
-  YONDER_TRY_VOID(core_.store().read({.local = lease.data(),
-                                      .bytes = static_cast<std::uint32_t>(run.count * kPageBytes),
-                                      .offset = core_.slot_of(run.first, core_.word(run.first))}));
-  count(core_.counters().fetched_pages, run.count);
-  count(core_.counters().ahead_pages, run.count - 1);
+  YONDER_TRY_VOID(core_.store().read(
+      {.local = lease.data(), .bytes = static_cast<std::uint32_t>(run.count * kPageBytes), .offset = slot}));
+  count_fetched(run);
   return install(run, lease.data(), write);
 }
 
-// What the page is once it is in. Fresh pages are mostly made to be written; a page that
-// was missed soon after it left gets a life.
+// What the page is once it is in. Fresh pages are mostly made to be written.
 PageWord PagingIngress::arrived(PageWord busy, const Run& run, bool write) const {
   PageWord word = busy.with_state(PagingState::kResident);
   // The first filling says nothing of what follows: it does not count as a habit.
-  if (run.from == PagingState::kFresh) return word.with_dirty(true).with_predicted(true).with_lives(0);
-  const bool soon = static_cast<std::uint8_t>(core_.round() - busy.stamp()) <= 1;
-  word = word.with_lives(soon ? 1 : 0);
+  if (run.from == PagingState::kFresh)
+    return word.with_dirty(true).with_predicted(true).with_lives(0).with_heat(0);
+  word = word.missed(core_.tick());
   if (run.lent) return word.with_dirty(false).with_predicted(false);
   if (write) return word.with_dirty(true).with_predicted(false);
   return word.with_dirty(busy.habit() != 0).with_predicted(busy.habit() != 0);

@@ -1,8 +1,9 @@
 #pragma once
 // PagingIngress: makes pages of a space resident.
 //
-// A page is claimed (kBusy), read into a staging buffer or taken from zeros, and put in by
-// one system call together with its neighbours. It is put in protected if nothing wants to
+// A page is claimed (kBusy), read into a staging buffer (unless the store is memory of this
+// process: nobody writes the slot of a claimed page) or taken from zeros, and put in by one system
+// call together with its neighbours. It is put in protected if nothing wants to
 // write it: then it is known to be clean until a write faults. A page that was written in
 // its last stays is put in writable and counts as dirty (its habit), which saves that
 // fault and may cost a needless write; every eighth time it has to prove itself.
@@ -57,6 +58,7 @@ class PagingIngress {
   // These take out of `run` what has been put in.
   Result<void> fill_fresh(Run& run, bool write);
   Result<void> fill_far(Run& run, bool write);
+  void count_fetched(const Run& run);
   Result<void> install(Run& run, const std::byte* source, bool write);
   void give_back(const Run& run);
   bool allow_write(std::size_t page, PageWord word);

@@ -140,7 +140,7 @@ Result<void> PagingLender::flush(Batch& batch, LendKind kind) {
     PageWord after = before.with_dirty(false).with_predicted(false).with_slot_used(true);
     const bool stays = kind == LendKind::kRead && before.state() == PagingState::kResident;
     after = stays ? after.with_state(PagingState::kResident)
-                  : after.with_state(PagingState::kFar).with_stamp(core_.round());
+                  : after.with_state(PagingState::kFar).with_stamp(core_.tick());
     core_.settle(page, after);
   }
   batch.clear();

@@ -51,10 +51,7 @@ void PagingSweeper::choose(std::size_t wanted) {
       while (hand_ < region_end && victim_count_ < wanted) visit(hand_++);
     }
     seen += hand_ - from;
-    if (hand_ == core_.pages()) {
-      hand_ = 0;
-      core_.next_round();
-    }
+    if (hand_ == core_.pages()) hand_ = 0;
   }
 }
 
@@ -99,14 +96,55 @@ Result<void> PagingSweeper::for_each_run(Wanted wanted, Act act) {
 
 // Clean pages are protected already (I1).
 Result<void> PagingSweeper::protect() {
-  const Result<void> done =
-      for_each_run([](const Victim& victim) { return victim.word.dirty(); },
-                   [&](const Victim& first, std::size_t pages) {
-                     return core_.faults().write_protect(core_.bytes(first.page, pages), true);
-                   });
+  Result<void> done;
+  for (std::size_t i = 0; i < victim_count_ && done;) {
+    if (!victims_[i].word.dirty()) {
+      ++i;
+      continue;
+    }
+    const Result<std::size_t> next = protect_stretch(i);
+    done = outcome_of(next);
+    i = next.value_or(victim_count_);
+  }
   // Even if that failed: give_back() expects them so.
   for (std::size_t i = 0; i < victim_count_; ++i) core_.settle(victims_[i].page, victims_[i].word);
   return done;
+}
+
+Result<std::size_t> PagingSweeper::protect_stretch(std::size_t first) {
+  std::size_t last = first;  // The last one that is dirty: no reason to go on behind it.
+  std::size_t gaps = 0;      // Those before it.
+  for (std::size_t i = first + 1; i < victim_count_; ++i) {
+    if (!claim_gap(victims_[i - 1].page, victims_[i].page)) break;
+    if (!victims_[i].word.dirty()) continue;
+    last = i;
+    gaps = gap_count_;
+  }
+  give_back_gaps(gaps);
+  const std::size_t pages = victims_[last].page + 1 - victims_[first].page;
+  const Result<void> done = core_.faults().write_protect(core_.bytes(victims_[first].page, pages), true);
+  give_back_gaps(0);
+  if (!done) return std::unexpected(done.error());
+  return last + 1;
+}
+
+// The hand may have begun a new round between the two: then the second is before the first.
+bool PagingSweeper::claim_gap(std::size_t after, std::size_t before) {
+  if (before <= after || before - after - 1 > std::min(kMaxGap, kMaxGaps - gap_count_)) return false;
+  for (std::size_t page = after + 1; page < before; ++page) {
+    const PageWord word = core_.word(page);
+    const bool is_absent = word.state() == PagingState::kFresh || word.state() == PagingState::kFar;
+    if (!is_absent || !core_.claim(page, word)) return false;
+    gaps_[gap_count_++] = {.page = page, .before = word};
+  }
+  return true;
+}
+
+void PagingSweeper::give_back_gaps(std::size_t keep) {
+  while (gap_count_ > keep) {
+    const Gap& gap = gaps_[--gap_count_];
+    core_.settle(gap.page, gap.before);
+  }
 }
 
 Result<void> PagingSweeper::write_out() {
@@ -144,11 +182,19 @@ std::size_t PagingSweeper::drop() {
   dropper_.drop({ranges_.data(), runs});
   for (std::size_t i = 0; i < victim_count_; ++i) {
     core_.note_gone(victims_[i].page);
-    core_.settle(victims_[i].page, victims_[i].target.left(core_.round()));
+    core_.settle(victims_[i].page, victims_[i].target.left(core_.tick()));
   }
   core_.release(victim_count_);
   count(core_.counters().left_pages, victim_count_);
+  count_time(victim_count_);
   return victim_count_;
+}
+
+void PagingSweeper::count_time(std::size_t left) {
+  left_in_tick_ += left;
+  if (left_in_tick_ * PageWord::kTicksPerRound < core_.resident()) return;
+  left_in_tick_ = 0;
+  core_.next_tick();
 }
 
 void PagingSweeper::give_back() {

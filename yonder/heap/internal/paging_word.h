@@ -1,8 +1,8 @@
 #pragma once
 // PageWord: what a paged space knows of one page, in one atomic word.
 //
-//   bits   0–2     3        4          5–7      8        9–16     17     18     19           20
-//         state   dirty    predicted  habit    lives    stamp    side   held   other held   slot used
+//   bits   0–2     3        4          5–7      8–10    11–12   13–20   21     22     23           24
+//         state   dirty    predicted  habit    lives   heat    stamp   side   held   other held   slot used
 //
 //   state      in the address space   in the store          who may change it
 //   ---------  ---------------------  --------------------  -----------------------------
@@ -36,7 +36,11 @@ enum class PagingState : std::uint32_t {
 class PageWord {
  public:
   static constexpr std::uint32_t kMaxHabit = 7;
-  static constexpr std::uint32_t kMaxLives = 1;
+  static constexpr std::uint32_t kMaxLives = 7;
+  static constexpr std::uint32_t kMaxHeat = 3;
+  // In this time as many pages leave as a round has, nearly: see PagingCore::tick().
+  static constexpr std::uint8_t kTicksPerRound = 64;
+  static constexpr std::uint8_t kSoonTicks = kTicksPerRound / 8;
 
   constexpr PageWord() = default;
   constexpr explicit PageWord(std::uint32_t bits) : bits_(bits) {}
@@ -51,8 +55,10 @@ class PageWord {
   // How often a page that comes back is taken for dirty without a proof.
   constexpr std::uint32_t habit() const { return field(kHabit, 3); }
   // How many more visits of the sweeper it survives.
-  constexpr std::uint32_t lives() const { return field(kLives, 1); }
-  // The sweeper's round when it left.
+  constexpr std::uint32_t lives() const { return field(kLives, 3); }
+  // How often in a row it was missed soon after it had left.
+  constexpr std::uint32_t heat() const { return field(kHeat, 2); }
+  // The core's tick when it left.
   constexpr std::uint8_t stamp() const { return static_cast<std::uint8_t>(field(kStamp, 8)); }
   // In which of its two slots the content is. A page has two because of fork(): what a
   // child may still read there is held, and must not be overwritten (paging_forks.h).
@@ -73,8 +79,9 @@ class PageWord {
     return with(kHabit, 3, std::min(habit, kMaxHabit));
   }
   constexpr PageWord with_lives(std::uint32_t lives) const {
-    return with(kLives, 1, std::min(lives, kMaxLives));
+    return with(kLives, 3, std::min(lives, kMaxLives));
   }
+  constexpr PageWord with_heat(std::uint32_t heat) const { return with(kHeat, 2, std::min(heat, kMaxHeat)); }
   constexpr PageWord with_stamp(std::uint8_t stamp) const { return with(kStamp, 8, stamp); }
   constexpr PageWord with_held(bool held) const { return with(kHeld, 1, held ? 1 : 0); }
   constexpr PageWord with_other_held(bool held) const { return with(kOtherHeld, 1, held ? 1 : 0); }
@@ -86,9 +93,20 @@ class PageWord {
   // As if it had never been touched, except for what children hold and the slot has.
   constexpr PageWord forgotten() const { return PageWord(bits_ & kLastingMask); }
 
-  // What a page is when it has left in round `round`. A page that was seen to be written
+  // What a page is worth when it is missed, at tick `now`. One return soon after it left is
+  // chance: of pages that are all used alike, as often as a round lasts, an eighth are so. Two in
+  // a row are one in sixty, three one in five hundred; a page that is used all the time has them
+  // at once.
+  constexpr PageWord missed(std::uint8_t now) const {
+    constexpr std::uint32_t kLivesOfHeat[kMaxHeat + 1] = {0, 0, 2, kMaxLives};
+    const bool is_soon = static_cast<std::uint8_t>(now - stamp()) < kSoonTicks;
+    const std::uint32_t next_heat = is_soon ? std::min(heat() + 1, kMaxHeat) : 0;
+    return with_heat(next_heat).with_lives(kLivesOfHeat[next_heat]);
+  }
+
+  // What a page is when it has left at tick `now`. A page that was seen to be written
   // will be taken for dirty the next times; one that was only taken for dirty, less often.
-  constexpr PageWord left(std::uint8_t round) const {
+  constexpr PageWord left(std::uint8_t now) const {
     std::uint32_t next_habit = 0;
     if (dirty()) next_habit = predicted() ? habit() - std::min(habit(), 1U) : kMaxHabit;
     return with_state(PagingState::kFar)
@@ -96,7 +114,7 @@ class PageWord {
         .with_dirty(false)
         .with_predicted(false)
         .with_habit(next_habit)
-        .with_stamp(round);
+        .with_stamp(now);
   }
 
   friend constexpr bool operator==(PageWord, PageWord) = default;
@@ -107,11 +125,12 @@ class PageWord {
   static constexpr unsigned kPredicted = 4;
   static constexpr unsigned kHabit = 5;
   static constexpr unsigned kLives = 8;
-  static constexpr unsigned kStamp = 9;
-  static constexpr unsigned kSide = 17;
-  static constexpr unsigned kHeld = 18;
-  static constexpr unsigned kOtherHeld = 19;
-  static constexpr unsigned kSlotUsed = 20;
+  static constexpr unsigned kHeat = 11;
+  static constexpr unsigned kStamp = 13;
+  static constexpr unsigned kSide = 21;
+  static constexpr unsigned kHeld = 22;
+  static constexpr unsigned kOtherHeld = 23;
+  static constexpr unsigned kSlotUsed = 24;
   static constexpr std::uint32_t kLastingMask = 15U << kSide;
 
   constexpr std::uint32_t field(unsigned at, unsigned width) const {
