@@ -1,7 +1,6 @@
 #include "yonder/os/process.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -187,41 +186,6 @@ Result<ProcessUsage> usage_of(pid_t pid) {
   YONDER_TRY(cpu_time, cpu_time_of(pid));
   YONDER_TRY(rss_bytes, rss_of(pid));
   return ProcessUsage{.rss_bytes = rss_bytes, .cpu_time = cpu_time};
-}
-
-namespace {
-
-// The first form of the kernel's sched_attr; the C library has none.
-struct SchedulingAttributes {
-  std::uint32_t size = sizeof(SchedulingAttributes);
-  std::uint32_t policy = 0;
-  std::uint64_t flags = 0;
-  std::int32_t nice = 0;
-  std::uint32_t priority = 0;
-  std::uint64_t runtime_ns = 0;
-  std::uint64_t deadline_ns = 0;
-  std::uint64_t period_ns = 0;
-};
-static_assert(sizeof(SchedulingAttributes) == 48);
-
-bool get_attributes(SchedulingAttributes& attributes) {
-  return ::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) == 0;
-}
-
-}  // namespace
-
-void prefer_short_slices() {
-  constexpr std::uint64_t kShortestNs = 100'000;  // The kernel takes no less.
-  SchedulingAttributes attributes;
-  if (!get_attributes(attributes) || attributes.policy != SCHED_OTHER) return;
-  attributes.runtime_ns = kShortestNs;
-  (void)::syscall(SYS_sched_setattr, 0, &attributes, 0);
-}
-
-Duration preferred_slice() {
-  SchedulingAttributes attributes;
-  if (!get_attributes(attributes) || attributes.policy != SCHED_OTHER) return Duration::zero();
-  return Duration(static_cast<std::int64_t>(attributes.runtime_ns));
 }
 
 }  // namespace yonder::os

@@ -81,11 +81,4 @@ struct ProcessUsage {
 // Errors: kNotFound (no such process), kPermissionDenied, kCorrupt (/proc is not as expected).
 Result<ProcessUsage> usage_of(pid_t pid);
 
-// The calling thread works in short bursts: when it wakes it gets its core at once, and not only
-// when the slice of whoever runs there has ended (3 ms). Its share of the core is what it was.
-// Nothing on kernels before 6.12, and for threads that are not scheduled as usual.
-void prefer_short_slices();
-// What it has asked for; zero: the system's default, or not known.
-Duration preferred_slice();
-
 }  // namespace yonder::os

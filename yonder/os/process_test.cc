@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 #include "yonder/os/epoll.h"
 #include "yonder/os/eventfd.h"
@@ -104,17 +103,6 @@ TEST(Usage, CountsMemoryAndCpuTime) {
   const ProcessUsage after = usage_of(::getpid()).value();
   EXPECT_GE(after.rss_bytes, before.rss_bytes + (60 << 20));
   EXPECT_GT(after.cpu_time, before.cpu_time);
-}
-
-TEST(Slices, AThreadCanAskForShortOnes) {
-  std::jthread([] {
-    const Duration before = preferred_slice();
-    prefer_short_slices();
-    if (preferred_slice() == Duration::zero()) GTEST_SKIP() << "this kernel gives everybody the same";
-    EXPECT_LT(preferred_slice(), before);
-    EXPECT_EQ(preferred_slice(), std::chrono::microseconds(100));
-  }).join();
-  EXPECT_NE(preferred_slice(), std::chrono::microseconds(100));  // It was for that thread.
 }
 
 TEST(Usage, KnowsThatAProcessIsGone) {

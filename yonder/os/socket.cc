@@ -244,10 +244,4 @@ Result<PeerCredentials> Socket::peer_credentials() const {
   return PeerCredentials{.pid = raw.pid, .uid = raw.uid, .gid = raw.gid};
 }
 
-int Socket::incoming_core() const {
-  int core = -1;
-  socklen_t length = sizeof core;
-  return ::getsockopt(fd_.get(), SOL_SOCKET, SO_INCOMING_CPU, &core, &length) == 0 ? core : -1;
-}
-
 }  // namespace yonder::os

@@ -116,9 +116,6 @@ class Socket {
   // Unix only. Errors: kOsError.
   Result<PeerCredentials> peer_credentials() const;
 
-  // The core on which the kernel took the last packet: on loopback its sender's. -1: unknown.
-  int incoming_core() const;
-
   const Fd& fd() const { return fd_; }
   bool valid() const { return fd_.valid(); }
 

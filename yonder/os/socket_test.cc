@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -71,25 +70,6 @@ TEST(Socket, TcpCarriesBytesBothWaysOnAFreePort) {
     EXPECT_EQ(receive_text(client, 4), "pong");
     EXPECT_EQ(client.peer_address().value().to_string(), listener.local_address().value().to_string());
     EXPECT_EQ(client.local_address().value().to_string(), server.peer_address().value().to_string());
-  }
-}
-
-TEST(Socket, KnowsFromWhichCoreAPacketCame) {
-  cpu_set_t allowed;
-  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
-  const Connected pair = connect_to(tcp_listener());
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(static_cast<unsigned>(core), &allowed)) continue;
-    std::jthread([&] {
-      cpu_set_t only;
-      CPU_ZERO(&only);
-      CPU_SET(static_cast<unsigned>(core), &only);
-      ASSERT_EQ(::sched_setaffinity(0, sizeof only, &only), 0);
-      ASSERT_TRUE(pair.client.send_all(bytes_of("x"), later()));
-    }).join();
-    std::array<std::byte, 1> got;
-    ASSERT_TRUE(pair.server.receive_all(got, later()));
-    EXPECT_EQ(pair.server.incoming_core(), core);
   }
 }
 

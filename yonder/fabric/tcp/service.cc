@@ -8,21 +8,19 @@
 #include <utility>
 
 #include "yonder/base/check.h"
-#include "yonder/fabric/tcp/internal/patience.h"
-#include "yonder/os/core_hop.h"
-#include "yonder/os/process.h"
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::fabric::tcp {
 namespace {
 
+// At least so many looks before sleeping: time that passed while another thread
+// had our core was not spent waiting.
+constexpr int kSpinRounds = 100;
 constexpr std::uint64_t kBellToken = 0;
 constexpr std::uint64_t kGroupToken = 1;
 // Nothing in the service needs a wake-up earlier than asked for; this only bounds
 // how long a lost one could matter.
 constexpr Duration kLongestSleep = std::chrono::seconds(60);
-// Going to another core takes some 30 us: not more than 0.3 % of the time.
-constexpr Duration kBetweenHops = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -61,32 +59,18 @@ Result<void> Service::keep_on(unsigned cpu) {
 // ---------------------------------------------------------------- the thread
 
 void Service::loop() {
-  os::prefer_short_slices();
-  Patience patience;
-  bool just_woken = false;
+  Instant last_work = os::SteadyClock::read();
+  int idle_rounds = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     const Instant now = os::SteadyClock::read();
-    const bool worked = serve(now);
-    if (std::exchange(just_woken, false) && worked) leave_callers_core(now);
-    if (!patience.is_over(now, worked)) continue;
-    sleep(now);
-    just_woken = true;
-    patience.wake(os::SteadyClock::read());
-  }
-}
-
-// A caller of this host that waits for us on our core has to sleep before we can answer, every
-// time: 120 us instead of 15. Its request is answered; the next one finds us elsewhere.
-void Service::leave_callers_core(Instant now) {
-  for (const auto& group : known_groups_) {
-    int callers = -1;
-    {
-      const std::lock_guard lock(group->mutex());
-      callers = group->take_callers_core();
+    if (serve(now)) {
+      last_work = now;
+      idle_rounds = 0;
+    } else if (++idle_rounds >= kSpinRounds && now - last_work > kSpin) {
+      sleep(now);
+      last_work = os::SteadyClock::read();
+      idle_rounds = 0;
     }
-    if (callers < 0 || callers != ::sched_getcpu() || now - last_hop_ < kBetweenHops) continue;
-    last_hop_ = now;
-    os::CoreHop().hop();
   }
 }
 
@@ -115,7 +99,6 @@ Deadline Service::wake_up_time(Instant now) {
     if (group->is_empty() || group->attention().is_applications()) continue;
     const std::lock_guard lock(group->mutex());
     group->prepare_to_sleep();
-    group->ask_for_caller();
     until = std::min(until, group->next_timer());
   }
   return Deadline::at(std::max(until, Instant::from_ns(1)));

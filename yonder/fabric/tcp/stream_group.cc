@@ -163,8 +163,6 @@ bool StreamGroup::serve_ready(Instant now) {
       worked = true;
       continue;
     }
-    // Before it is answered: the answer's acknowledgement would be the last packet.
-    if (std::exchange(asks_caller_, false)) callers_core_ = stream->transport().socket().incoming_core();
     note_busy(id.slot);
     worked |= serve(id.slot, now);
   }

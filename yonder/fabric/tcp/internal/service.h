@@ -2,10 +2,8 @@
 // The service thread of a fabric: serves peers whose requests no application
 // thread serves, and runs the errands (accepting, hand-shakes, dialling).
 //
-// It spins for a while after the last work (patience.h), reading busy sockets directly,
-// then sleeps in epoll with everything it is responsible for; idle it uses no CPU.
-// It does not stay on the core of a caller of the same host: the kernel says from which core
-// a request came.
+// It spins for kSpin after the last work, reading busy sockets directly, then
+// sleeps in epoll with everything it is responsible for; idle it uses no CPU.
 //
 // Lock order: the service's mutex, then a group's mutex, then an acceptor's or a
 // receive queue's. The thread holds its mutex while it runs errands, not while
@@ -34,6 +32,7 @@ namespace yonder::fabric::tcp {
 
 class Service final : public Watch {
  public:
+  static constexpr Duration kSpin = std::chrono::microseconds(50);
   static constexpr Duration kTick = std::chrono::milliseconds(10);
 
   // Errors: kResourceExhausted (descriptors, threads).
@@ -75,7 +74,6 @@ class Service final : public Watch {
 
   void loop();
   bool serve(Instant now);
-  void leave_callers_core(Instant now);
   void sleep(Instant now);
   Deadline wake_up_time(Instant now);
   void run_errands(std::span<const os::EpollEvent> events, Instant now);
@@ -103,7 +101,6 @@ class Service final : public Watch {
   // The thread's own.
   std::vector<std::shared_ptr<StreamGroup>> known_groups_;
   Instant next_tick_;
-  Instant last_hop_;
   Instant errand_timer_ = kNoTimer;
 
   static constexpr ErrandId kFirstErrand = 2;  // 0: the bell, 1: a group.

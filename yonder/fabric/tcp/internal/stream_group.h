@@ -24,7 +24,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "yonder/base/result.h"
@@ -86,10 +85,6 @@ class StreamGroup final : public Kick {
   // Before anybody sleeps on fd(): it becomes readable when there is something to
   // do, and the next progress() asks it.
   void prepare_to_sleep();
-  // Before sleeping: the next progress() notes who has woken us.
-  void ask_for_caller() { asks_caller_ = true; }
-  // The core from which the request came that has woken us; -1: nobody was asked for, or none.
-  int take_callers_core() { return std::exchange(callers_core_, -1); }
   // True if progress() should be called again without sleeping.
   bool wants_turn() const;
   Attention& attention() { return attention_; }
@@ -134,8 +129,6 @@ class StreamGroup final : public Kick {
   std::array<unsigned, kBusy> in_vain_{};
   std::size_t next_busy_ = 0;
   unsigned rounds_ = 0;
-  bool asks_caller_ = false;
-  int callers_core_ = -1;
   Attention attention_;
   Instant timer_ = kNoTimer;  // A lower bound over all streams.
 };
