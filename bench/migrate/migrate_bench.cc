@@ -26,13 +26,17 @@ bool is_main(const std::string& provider, const Options& options) {
 
 Result<void> run_migrate_bench(const Options& options, Report& report) {
   report.param("map_entries", static_cast<double>(kMapEntries));
-  YONDER_TRY_VOID(report_container(options, report));
+  const auto wanted = options.parameters.find("part");
+  const auto wants = [&](std::string_view part) {
+    return wanted == options.parameters.end() || wanted->second == part;
+  };
+  if (wants("container")) YONDER_TRY_VOID(report_container(options, report));
   for (const char* provider : {"shm", "tcp"}) {
     if (!options.wants(provider)) continue;
-    YONDER_TRY_VOID(report_pauses(provider, options, report));
-    YONDER_TRY_VOID(report_access(provider, options, report));
-    YONDER_TRY_VOID(report_bandwidth(provider, options, report));
-    YONDER_TRY_VOID(report_source(provider, options, report));
+    if (wants("pauses")) YONDER_TRY_VOID(report_pauses(provider, options, report));
+    if (wants("access")) YONDER_TRY_VOID(report_access(provider, options, report));
+    if (wants("bandwidth")) YONDER_TRY_VOID(report_bandwidth(provider, options, report));
+    if (wants("source")) YONDER_TRY_VOID(report_source(provider, options, report));
   }
   return {};
 }

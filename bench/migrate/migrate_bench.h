@@ -6,6 +6,8 @@
 // of the worst 100 ms after the transfer. The source's throughput before is taken while the
 // target's core moves as many bytes of its own.
 //
+// `--set part=pauses|access|bandwidth|source|container` runs one part alone.
+//
 // Concurrency: one thread calls it; it forks, so it must be the only one.
 
 #include "bench/harness/benchmark.h"

@@ -69,6 +69,22 @@ Result<os::Mapping> Arena::fence(SlotRange range, os::Mapping room) {
   return memory_.move_out(offset_of(range), std::size_t{range.count} * kSlotBytes, std::move(room));
 }
 
+void Arena::rehearse_fence(SlotRange range) {
+  // They are kept from children already.
+  (void)memory_.keep_from_children(offset_of(range), std::size_t{range.count} * kSlotBytes);
+  constexpr SlotRange kOne{.first = 0, .count = 1};
+  Result<os::Memfd> file = os::Memfd::create({.name = "yonder-rehearsal", .size = os::kPageBytes});
+  Result<os::Mapping> stage = make_room(kOne);
+  Result<os::Mapping> room = make_room(kOne);
+  // Who cannot rehearse is only slower.
+  if (!file || !stage || !room) return;
+  if (!stage->remap_file(0, file->fd(), {.bytes = kSlotBytes, .protection = os::Protection::kReadWrite}))
+    return;
+  *const_cast<volatile std::byte*>(stage->data()) = std::byte{1};
+  // The hole that is left may be somebody else's from now on: it is not ours to unmap.
+  if (stage->move_out(0, kSlotBytes, std::move(*room))) (void)stage->release();
+}
+
 Result<void> Arena::keep(SlotRange range) {
   const Result<void> kept = memory_.reserve_hole(offset_of(range), std::size_t{range.count} * kSlotBytes);
   if (!kept && kept.error() == ErrorCode::kAlreadyExists) return {};

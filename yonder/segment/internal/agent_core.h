@@ -19,9 +19,9 @@
 #include <vector>
 
 #include "yonder/fabric/fabric.h"
+#include "yonder/os/core_hop.h"
 #include "yonder/rpc/server.h"
 #include "yonder/segment/agent.h"
-#include "yonder/segment/internal/core_hop.h"
 #include "yonder/segment/internal/holding.h"
 #include "yonder/segment/internal/kept.h"
 #include "yonder/segment/internal/peer_line.h"
@@ -78,10 +78,12 @@ class Agent::Core {
 
   // Source.
   Result<fabric::RegionToken> export_region(internal::Holding& holding);
-  Result<void> fence(internal::Holding& holding, ProcessId target);
+  // Everybody who has a part in the pause is awake and has just done what it will do.
+  Result<void> rehearse(internal::Holding& holding, ProcessId target, os::CoreHop& core, Deadline deadline);
+  Result<void> fence(internal::Holding& holding);
   Result<void> commit(internal::Holding& holding, ProcessId target, Deadline deadline);
   // Returns when the target answers at once, or has been asked often enough.
-  Result<void> wake_target(SegmentId segment, ProcessId target, internal::CoreHop& core, Deadline deadline);
+  Result<void> wake_target(SegmentId segment, ProcessId target, os::CoreHop& core, Deadline deadline);
   void restore(internal::Holding& holding);
   // It stays fenced: what the fence left for later.
   void settle_fence(internal::Holding& holding);
@@ -106,6 +108,7 @@ class Agent::Core {
 
   // Target.
   Result<rpc::Empty> take_offer(const rpc::Context& context, const protocol::OfferRequest& offer);
+  Result<rpc::Empty> take_prepare(const rpc::Context& context, const protocol::SegmentMessage& request);
   Result<rpc::Empty> take_transfer(const rpc::Context& context, const protocol::TransferRequest& request);
   Result<rpc::Empty> take_withdraw(const protocol::SegmentMessage& request);
   Result<void> check_offer(const protocol::OfferRequest& offer, Deadline deadline);

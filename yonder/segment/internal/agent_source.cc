@@ -4,7 +4,6 @@
 
 #include "yonder/base/log.h"
 #include "yonder/segment/internal/agent_core.h"
-#include "yonder/segment/internal/core_hop.h"
 #include "yonder/segment/internal/fault_router.h"
 #include "yonder/segment/internal/places.h"
 
@@ -41,6 +40,9 @@ constexpr Duration kAwakeElsewhere = std::chrono::microseconds(40);
 constexpr Duration kSharedHere = std::chrono::microseconds(60);
 constexpr Duration kSharedElsewhere = std::chrono::microseconds(250);
 constexpr int kWakings = 8;
+// The first round wakes and takes long enough for some to fall asleep again; in the second all
+// is quick; the third is for what a large segment has pushed out of the caches.
+constexpr int kRehearsals = 3;
 
 // Ranges for an offer may be rough: they only make room.
 constexpr std::uint64_t kRoughGap = 128 << 10;
@@ -151,14 +153,9 @@ Result<void> Agent::Core::withdraw(Holding& holding, Deadline deadline) {
 
 // ---------------------------------------------------------------- transfer
 
-Result<void> Agent::Core::fence(Holding& holding, ProcessId target) {
-  const SlotRange slots = holding.slots;
-  internal::FaultRouter::set_notice(slots, holding.id, target, next(holding.current_epoch()));
-  Result<os::Mapping> moved = arena_.fence(slots, holding.take_room());
-  if (!moved) {
-    internal::FaultRouter::remove_notice(slots);
-    return std::unexpected(moved.error());
-  }
+Result<void> Agent::Core::fence(Holding& holding) {
+  Result<os::Mapping> moved = arena_.fence(holding.slots, holding.take_room());
+  if (!moved) return std::unexpected(moved.error());
   holding.set_room(std::move(*moved));  // Unmapped when nobody waits.
   return {};
 }
@@ -207,7 +204,7 @@ void Agent::Core::tell_target(Holding& holding, ProcessId target, Deadline deadl
            {{"segment", holding.id.value()}, {"target", target.value()}, {"error", told.error()}});
 }
 
-Result<void> Agent::Core::wake_target(SegmentId segment, ProcessId target, internal::CoreHop& core,
+Result<void> Agent::Core::wake_target(SegmentId segment, ProcessId target, os::CoreHop& core,
                                       Deadline deadline) {
   YONDER_TRY(line, line_to(target, deadline));
   const bool same_host = fabric_.capabilities().provider == "shm";
@@ -224,6 +221,19 @@ Result<void> Agent::Core::wake_target(SegmentId segment, ProcessId target, inter
   return {};
 }
 
+// Whoever sleeps costs a wake-up, and code and data that were not used for a while cost a miss
+// each: after seconds of other work that was half of the pause. So everybody goes through its
+// part before it counts; the fence last, because its way is the longest.
+Result<void> Agent::Core::rehearse(Holding& holding, ProcessId target, os::CoreHop& core, Deadline deadline) {
+  YONDER_TRY_VOID(wake_keeper(holding, deadline));
+  for (int i = 0; i < kRehearsals; ++i) {
+    YONDER_TRY_VOID(directory_.find(holding.id, deadline));
+    YONDER_TRY_VOID(wake_target(holding.id, target, core, deadline));
+    arena_.rehearse_fence(holding.slots);  // After the hops, which leave cores.
+  }
+  return {};
+}
+
 Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
                                           const std::function<Result<void>()>& last_use) {
   deadline = or_default(deadline);
@@ -231,18 +241,17 @@ Result<Transferred> Agent::Core::transfer(SegmentId segment, Deadline deadline,
   if (holding->current_state() != HoldingState::kOffered)
     return fail(ErrorCode::kNotFound, "transfer: connect the segment to a target first");
   const ProcessId target = holding->current_peer();
-  // Wakes everybody who has a part in what follows, so that the pause is none of theirs.
-  YONDER_TRY_VOID(directory_.find(segment, deadline));
-  YONDER_TRY_VOID(wake_keeper(*holding, deadline));
-  internal::CoreHop core;
-  YONDER_TRY_VOID(wake_target(segment, target, core, deadline));
-  os::forget_left_cores();  // Who hops leaves some.
-  // That may have taken long enough to fall asleep.
-  YONDER_TRY_VOID(wake_target(segment, target, core, deadline));
+  os::CoreHop core;
+  YONDER_TRY_VOID(rehearse(*holding, target, core, deadline));
   if (last_use) YONDER_TRY_VOID(last_use());
 
+  // Before it is true, but nobody can fault there yet.
+  internal::FaultRouter::set_notice(holding->slots, segment, target, next(holding->current_epoch()));
   const Instant fenced_at = clock_.now();
-  YONDER_TRY_VOID(fence(*holding, target));
+  if (Result<void> fenced = fence(*holding); !fenced) {
+    internal::FaultRouter::remove_notice(holding->slots);
+    return std::unexpected(fenced.error());
+  }
   if (Result<void> kept = copy_to_keeper(*holding, deadline); !kept) {
     unmap_later(holding->take_room());
     restore(*holding);

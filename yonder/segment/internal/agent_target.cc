@@ -30,9 +30,9 @@ void Agent::Core::serve_target() {
   server_->handle<p::Withdraw>(
       [this](const rpc::Context&, const p::SegmentMessage& request) { return take_withdraw(request); },
       worker);
-  // Nothing to do: it has woken the poller.
-  server_->handle<p::Prepare>(
-      [](const rpc::Context&, const p::SegmentMessage&) -> Result<rpc::Empty> { return rpc::Empty{}; });
+  server_->handle<p::Prepare>([this](const rpc::Context& context, const p::SegmentMessage& request) {
+    return take_prepare(context, request);
+  });
   server_->handle<p::Transfer>([this](const rpc::Context& context, const p::TransferRequest& request) {
     return take_transfer(context, request);
   });
@@ -109,6 +109,18 @@ Result<rpc::Empty> Agent::Core::take_withdraw(const protocol::SegmentMessage& re
 }
 
 // ---------------------------------------------------------------- transfer
+
+// It has woken the poller. The rest is what the transfer will need, for the caches; whether it is
+// welcome is decided then.
+Result<rpc::Empty> Agent::Core::take_prepare(const rpc::Context& context,
+                                             const protocol::SegmentMessage& request) {
+  const Result<HoldingPtr> holding = find(request.segment);
+  if (!holding) return rpc::Empty{};
+  const sync::LockGuard lock((*holding)->mutex);
+  if ((*holding)->state == HoldingState::kExpected && (*holding)->offered_on == context.connection)
+    internal::FaultRouter::warm((*holding)->slots);
+  return rpc::Empty{};
+}
 
 Result<rpc::Empty> Agent::Core::take_transfer(const rpc::Context& context,
                                               const protocol::TransferRequest& request) {

@@ -189,6 +189,10 @@ void FaultRouter::remove_server(SlotRange range) {
   });
 }
 
+void FaultRouter::warm(SlotRange range) {
+  for_each_slot(range, [](Entry& entry) { (void)entry.inside.fetch_add(0, std::memory_order_relaxed); });
+}
+
 void FaultRouter::set_notice(SlotRange range, SegmentId segment, ProcessId owner, Epoch epoch) {
   for_each_slot(range, [&](Entry& entry) {
     // relaxed: only a message; the segment's store publishes them.

@@ -54,6 +54,8 @@ class FaultRouter {
 
   static void set_server(SlotRange range, FaultServer& server);
   static void remove_server(SlotRange range);
+  // Brings the slots' entries into the caches: set_server() comes soon, and in a hurry.
+  static void warm(SlotRange range);
 
   // What a late access to the slots is told, before the signal takes its course.
   static void set_notice(SlotRange range, SegmentId segment, ProcessId owner, Epoch epoch);

@@ -14,7 +14,7 @@
 //
 //   from a source to a target
 //   Offer       record, region, data ranges  – (kDeclined)
-//   Prepare     segment                      –      the transfer comes at once
+//   Prepare     segment                      –      the transfer comes at once; it has no effect
 //   Transfer    segment, new epoch           –
 //   Withdraw    segment                      –
 //

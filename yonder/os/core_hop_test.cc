@@ -1,8 +1,8 @@
-#include "yonder/segment/internal/core_hop.h"
+#include "yonder/os/core_hop.h"
 
 #include <gtest/gtest.h>
 
-namespace yonder::segment::internal {
+namespace yonder::os {
 namespace {
 
 TEST(CoreHop, GoesToAnotherCoreThatIsAllowedAndGivesBackWhatWas) {
@@ -46,4 +46,4 @@ TEST(CoreHop, StaysWhereItIsIfThereIsNoOtherCore) {
 }
 
 }  // namespace
-}  // namespace yonder::segment::internal
+}  // namespace yonder::os

@@ -1,18 +1,18 @@
 #pragma once
 // CoreHop: moves the calling thread to another core.
 //
-// Two processes of one host hand a segment over in a few microseconds if both are awake on
-// cores of their own. The scheduler likes to wake whoever is called on the caller's core,
+// Two threads of one host that call each other answer in a few microseconds if both are awake
+// on cores of their own. The scheduler likes to wake whoever is called on the caller's core,
 // where it runs only when the caller sleeps, and leaves the two there for as long as other
-// cores have work: then each message costs two switches and a wake-up, 80 us. Who finds that
-// an answer took that long goes elsewhere and asks again.
+// cores have work: then each message costs two switches and a wake-up, 80 to 120 us. Who finds
+// that out goes elsewhere.
 //
 // Concurrency: one thread, whose affinity it changes. Lifetime: the destructor restores what
 // the thread was allowed.
 
 #include <sched.h>
 
-namespace yonder::segment::internal {
+namespace yonder::os {
 
 class CoreHop {
  public:
@@ -46,4 +46,4 @@ class CoreHop {
   bool hopped_ = false;
 };
 
-}  // namespace yonder::segment::internal
+}  // namespace yonder::os
