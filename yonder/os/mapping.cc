@@ -83,15 +83,6 @@ std::uint64_t max_mappings() {
   return read ? count : kSystemDefault;
 }
 
-void forget_left_cores() {
-  // A table of pages spans 2 MiB: in the middle of 4 MiB of our own there is a whole one, which
-  // is freed with its only page.
-  constexpr std::size_t kTableSpan = std::size_t{2} << 20;
-  Result<Mapping> alone = Mapping::reserve({.bytes = 2 * kTableSpan, .alignment = kTableSpan});
-  if (!alone || !alone->protect(kTableSpan, kPageBytes, Protection::kReadWrite)) return;
-  *const_cast<volatile std::byte*>(alone->data() + kTableSpan) = std::byte{1};
-}
-
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {
     reset();

@@ -36,12 +36,6 @@ constexpr std::size_t round_down(std::size_t n, std::size_t granule) { return n 
 // does not say.
 std::uint64_t max_mappings();
 
-// Makes the kernel forget the cores that this process has left. It remembers each on which a
-// thread of it has run, and a change of page tables interrupts them all (10 us each, for every
-// GiB) until one such interrupt finds that the process is gone from there. That one is taken
-// here: worth it right before something that others wait for. Any thread.
-void forget_left_cores();
-
 enum class Protection : std::uint8_t { kNone, kRead, kReadWrite };
 
 struct AnonymousOptions {

@@ -58,9 +58,9 @@ class Arena {
   static Result<os::Mapping> make_room(SlotRange range);
   // Does what fence() does, with a page of nobody's, and looks at the slots' mapping without
   // changing it. The kernel's way is long, and cold when it is gone once in a while: right after
-  // a rehearsal a fence takes half the time. It also frees a page table, so it makes the kernel
-  // forget the cores that this process has left, which a fence would interrupt once per slot
-  // (os::forget_left_cores).
+  // a rehearsal a fence takes half the time. It also frees a page table, which makes the kernel
+  // forget the cores that this process has left: it remembers each on which a thread of it has run,
+  // and a fence would interrupt them all, 10 us each, once per slot.
   void rehearse_fence(SlotRange range);
   // Makes fenced slots a reservation again. Nothing if they are in use again by then.
   Result<void> keep(SlotRange range);
