@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/e2e/free_port.h"
 #include "yonder/os/process.h"
 #include "yonder/os/socket.h"
 #include "yonder/os/steady_clock.h"
@@ -105,12 +106,6 @@ class RawClient {
   std::string held_;
   bool closed_ = false;
 };
-
-// A port of the loopback that was free a moment ago.
-inline os::SocketAddress free_port() {
-  const auto any = os::SocketAddress::resolve("127.0.0.1:0", {.for_listening = true}).value();
-  return os::Socket::listen(any.front(), {}).value().local_address().value();
-}
 
 // What a program printed, and how it ended.
 struct ProgramRun {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/e2e/daemon.h"
+#include "tests/e2e/free_port.h"
 #include "yonder/base/prng.h"
 #include "yonder/os/process.h"
 #include "yonder/testing/seed.h"
@@ -207,16 +208,6 @@ TEST(Preload, UsesAMemoryNodeAndDiesClearlyWithIt) {
 
 // ---------------------------------------------------------------- redis
 
-int free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
-
 // Just enough of redis's protocol: a command goes out, an answer comes back.
 class RedisClient {
  public:
@@ -300,7 +291,7 @@ void verify_all(RedisClient& redis, int version) {
 
 TEST(Preload, KeepsEveryValueOfARedisServerLargerThanItsLocalMemory) {
   const Folder folder;
-  const int port = free_port();
+  const int port = free_port().port();
   constexpr std::uint64_t kLocal = 32 << 20;
   os::Child server = start(folder, {"--far", "256MiB", "--local", "32MiB"},
                            {"redis-server", "--port", std::to_string(port), "--bind", "127.0.0.1", "--save",

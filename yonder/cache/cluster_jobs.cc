@@ -53,8 +53,7 @@ void Cluster::Core::report_arrivals() {
     if (moving != migrations.end() && moving->state == segment::MigrationState::kLost) {
       report.error = ErrorCode::kSegmentLost;
     } else if (moving != migrations.end() && moving->state == segment::MigrationState::kArriving) {
-      // All of the address space: the source has not said yet where it has data.
-      if (moving->bytes_left == moving->bytes) continue;
+      if (moving->counts_holes) continue;  // Most of the address space: it says nothing of the data.
       report.bytes_left = moving->bytes_left;
     }
     reports.push_back(report);

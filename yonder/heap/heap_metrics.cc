@@ -12,7 +12,7 @@ template <typename Stats>
 struct HeapMetrics::Row {
   const char* name;
   const char* help;
-  std::uint64_t Stats::*value;
+  std::uint64_t Stats::* value;
   const char* label = nullptr;
   const char* label_value = nullptr;
   Unit unit = Unit::kNone;

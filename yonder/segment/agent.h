@@ -127,6 +127,7 @@ struct Migration {
   ProcessId peer;
   std::uint64_t bytes = 0;
   std::uint64_t bytes_left = 0;  // to arrive; at a source: as far as it was told
+  bool counts_holes = false;     // in bytes_left: at a target, until the source has said where it has data
   std::uint64_t faults = 0;      // touches that were served
 };
 

@@ -237,6 +237,8 @@ std::vector<Migration> Agent::Core::migrations() const {
         migration.state = MigrationState::kArriving;
         if (holding->arrival == nullptr) break;  // All is here; the source is being told.
         if (holding->arrival->is_source_lost()) migration.state = MigrationState::kLost;
+        // In this order: what is counted afterwards is without them.
+        migration.counts_holes = !holding->arrival->knows_holes();
         migration.bytes_left = holding->arrival->missing_pages() * os::kPageBytes;
         migration.faults = holding->arrival->faults();
         break;

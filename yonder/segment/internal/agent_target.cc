@@ -182,6 +182,7 @@ void Agent::Core::move_in(const HoldingPtr& holding, const std::stop_token& stop
   }
   const std::shared_ptr<Arrival> arrival = holding->current_arrival();
   skip_holes(*holding, *arrival);
+  arrival->end_of_holes();
   const Result<void> filled = fill(*holding, *arrival, stop);
   if (!filled) {
     log_error("segment", "source died before all had arrived",

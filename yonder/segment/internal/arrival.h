@@ -114,6 +114,9 @@ class Arrival final : public FaultServer {
   Result<bool> prefetch(const PrefetchOptions& options, const std::stop_token& stop);
   // These ranges have no data at the source: they need not be asked for.
   void mark_zero(ByteRange range);
+  // All that will be said of holes has been: from now on missing_pages() is what will be read.
+  void end_of_holes() { knows_holes_.store(true, std::memory_order_release); }
+  bool knows_holes() const { return knows_holes_.load(std::memory_order_acquire); }
 
   std::uint64_t missing_pages() const { return missing_.load(std::memory_order_acquire); }
   bool is_complete() const { return missing_pages() == 0; }
@@ -193,6 +196,7 @@ class Arrival final : public FaultServer {
   std::vector<bool> reported_;  // by take_unreported(); its thread's
   std::atomic<std::uint64_t> faults_{0};
   std::atomic<bool> lost_{false};
+  std::atomic<bool> knows_holes_{false};
   std::atomic<std::uint32_t> pulls_under_way_{0};
   std::atomic<std::int64_t> last_pull_ns_{0};  // when the last one ended
   // Hints about the order of touches: stale values only cost a pull of another size.
