@@ -49,7 +49,7 @@ constexpr std::uint64_t kExtraBytes = 1 << 20;
 
 // What is stored. redis-benchmark's own values are one letter a thousand times over, which a
 // compressed swap device takes for next to nothing. Ours are like what caches hold: records with the
-// same names, and words and numbers that differ; they compress to two fifths with lz4.
+// same names, and words and numbers that differ; lz4 makes a third of them.
 // redis-benchmark draws a number for each __rand_int__.
 std::string text_value() {
   constexpr std::array kWords = {"amount",  "before", "country", "during",  "evening", "forward",  "garden",

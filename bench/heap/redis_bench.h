@@ -7,7 +7,7 @@
 //                             best paging could reach is redis_vs_swap / redis_vs_plain
 //   redis_pipelined_vs_…      with 16 requests under way for each client
 //
-// The values are text that compresses to about two fifths; `--set values=same` takes those of
+// The values are text of which lz4 makes a third; `--set values=same` takes those of
 // redis-benchmark, one letter a thousand times over, which zram stores for next to nothing. Both
 // servers may have the same private memory here (resident_bytes, swap_resident_bytes).
 //

@@ -15,10 +15,9 @@
 // "Anew" if it is another object: the oldest hints are forgotten first, if places are short. One that
 // is coming is never given away, since its bytes are still to be written.
 //
-// Why the bytes are never wrong ones: as in page_copies.h. They belong to an entry that was read before
-// the read began; whoever takes them holds the page and sees the same entry, less than 255 barriers
-// later; so the page has been absent in one slot all the time, and absent pages do not change. If
-// it was not, the read may have brought anything, from a slot that others use: the entry differs then.
+// Why the bytes are never wrong ones: they belong to a stay of the page (absent_stay.h) that was seen
+// before the read began, and whoever takes them holds the page and sees that it lasts. If it has ended
+// meanwhile, the read may have brought anything, from a slot that others use; then nobody takes it.
 // One absent page grows: the one that is just being filled on the node. But no pointer says an object
 // of it that is not yet written, and who gives the hint holds the page the pointer says.
 //
@@ -30,9 +29,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
-#include "yonder/heap/internal/page_copies.h"
-#include "yonder/heap/internal/page_entry.h"
+#include "yonder/heap/internal/absent_stay.h"
+#include "yonder/heap/pointer_word.h"
 #include "yonder/heap/slot_store.h"
 
 namespace yonder::heap::internal {
@@ -58,8 +58,7 @@ class EarlyObject final : public AsyncRead {
   std::atomic<State> state_{State::kEmpty};
   std::uint32_t asked_ = 0;  // When: in hints.
   std::uint64_t place_ = 0;  // Of the object: its page and what is before it there.
-  PageEntry entry_;
-  std::uint64_t barriers_ = 0;
+  AbsentStay stay_;
   std::array<std::byte, kPageBytes> bytes_;
 };
 
@@ -68,36 +67,29 @@ class EarlyObjects {
   static constexpr std::size_t kObjects = 32;
 
   // Where to read an object of an absent page to, its transfer all set; null: it is coming or here
-  // already, or all places that it could have are busy. `barriers`: their number before the entry was read.
-  EarlyObject* expect(PointerWord word, PageEntry entry, std::uint64_t barriers) {
+  // already, or all places that it could have are busy. `now.barriers`: before the entry was read.
+  EarlyObject* expect(PointerWord word, AbsentStay now) {
     if (places_ == nullptr) places_ = std::make_unique<std::array<EarlyObject, kObjects>>();
-    EarlyObject* room = nullptr;
-    for (EarlyObject& object : set_of(word)) {
-      const auto state = object.state_.load(std::memory_order_acquire);
-      if (state != EarlyObject::State::kEmpty && is_of(object, word, entry, barriers)) return nullptr;
-      if (state == EarlyObject::State::kComing) continue;
-      const bool is_better =
-          room == nullptr || state == EarlyObject::State::kEmpty || object.asked_ < room->asked_;
-      if (is_better) room = &object;
-    }
+    if (find(word, now) != nullptr) return nullptr;
+    EarlyObject* const room = oldest_in(set_of(word));
     if (room == nullptr) return nullptr;
     room->asked_ = ++hints_;
     room->place_ = place_of(word);
-    room->entry_ = entry;
-    room->barriers_ = barriers;
+    room->stay_ = now;
     room->transfer = {.local = room->bytes_.data(),
                       .bytes = word.bytes(),
-                      .offset = std::uint64_t{entry.index()} * kPageBytes + word.place()};
+                      .offset = std::uint64_t{now.entry.index()} * kPageBytes + word.place()};
     room->state_.store(EarlyObject::State::kComing, std::memory_order_relaxed);
     return room;
   }
 
   // The object if it was asked for: coming or here. The caller holds its page, and forgets it afterwards.
-  EarlyObject* find(PointerWord word, PageEntry entry, std::uint64_t barriers) {
+  EarlyObject* find(PointerWord word, AbsentStay now) {
     if (places_ == nullptr) return nullptr;
     for (EarlyObject& object : set_of(word)) {
-      const auto state = object.state_.load(std::memory_order_acquire);
-      if (state != EarlyObject::State::kEmpty && is_of(object, word, entry, barriers)) return &object;
+      const bool is_it = object.place_ == place_of(word) && object.transfer.bytes == word.bytes() &&
+                         object.stay_.is_still(now.entry, now.barriers);
+      if (is_it && (object.is_coming() || object.is_here())) return &object;
     }
     return nullptr;
   }
@@ -120,9 +112,15 @@ class EarlyObjects {
     const std::uint64_t spread = place_of(word) * 0x9e37'79b9'7f4a'7c15;
     return std::span(*places_).subspan((spread >> 32) % (kObjects / kWays) * kWays).first<kWays>();
   }
-  static bool is_of(const EarlyObject& object, PointerWord word, PageEntry entry, std::uint64_t barriers) {
-    return object.place_ == place_of(word) && object.entry_ == entry &&
-           barriers - object.barriers_ < PageCopies::kMaxBarriers && object.transfer.bytes == word.bytes();
+  // An empty one, or the oldest that is here.
+  static EarlyObject* oldest_in(std::span<EarlyObject, kWays> set) {
+    EarlyObject* oldest = nullptr;
+    for (EarlyObject& object : set) {
+      if (object.is_coming()) continue;
+      if (!object.is_here()) return &object;
+      if (oldest == nullptr || object.asked_ < oldest->asked_) oldest = &object;
+    }
+    return oldest;
   }
 
   std::unique_ptr<std::array<EarlyObject, kObjects>> places_;

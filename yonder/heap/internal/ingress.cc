@@ -180,7 +180,7 @@ Result<void> Runtime::read_object(ThreadState& state, PointerWord word, PageEntr
   const std::uint64_t offset = std::uint64_t{from.index()} * kPageBytes;
   const std::size_t begin = word.place();
   const std::uint64_t barriers = barriers_.load(std::memory_order_acquire);
-  if (take_early(state, word, from, to)) return {};
+  if (take_early(state, word, {from, barriers}, to)) return {};
   if (options_.mode == Mode::kHybrid) {
     if (const std::byte* page = state.copies.find(word.page(), from, barriers)) {
       std::memcpy(to, page + begin, word.bytes());

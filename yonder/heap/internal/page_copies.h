@@ -12,11 +12,8 @@
 // than it costs). Now and then one is tried in any case, so that a change of the program is noticed;
 // the more seldom, the more trials were in vain.
 //
-// A copy is right as long as the page is absent, in the same stay and in the same slot: absent pages
-// do not change (but for the one that is just being filled on the node, of which no copy is made). So
-// the whole entry is compared. Its stamp counts 255 stays and begins again; a new stay of a page
-// needs a barrier of the egress since the last one, so a copy that is less than 255 barriers old
-// cannot be mistaken for a later stay. The caller holds the page while it looks and copies.
+// A copy is right as long as the page's stay lasts (absent_stay.h); no copy is made of the page that is
+// just being filled on the node. The caller holds the page while it looks and copies.
 //
 // Concurrency: of its thread. Lifetime: with the thread's state; memory is taken at the first copy.
 
@@ -26,7 +23,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "yonder/heap/internal/page_entry.h"
+#include "yonder/heap/internal/absent_stay.h"
 #include "yonder/heap/slot_store.h"
 
 namespace yonder::heap::internal {
@@ -35,13 +32,12 @@ class PageCopies {
  public:
   static constexpr std::size_t kCopies = 4;
   static constexpr std::size_t kBytes = kCopies * kPageBytes;
-  static constexpr std::uint64_t kMaxBarriers = 255;
 
   // The bytes of the page, or null.
   const std::byte* find(std::uint32_t page, PageEntry entry, std::uint64_t barriers) {
     for (Copy& copy : copies_) {
       if (copy.page != page) continue;
-      if (copy.entry != entry || barriers - copy.barriers >= kMaxBarriers) break;
+      if (!copy.stay.is_still(entry, barriers)) break;
       ++copy.served;
       return bytes_of(copy);
     }
@@ -69,7 +65,7 @@ class PageCopies {
   }
   // `barriers`: their number before the page was read.
   void keep(std::uint32_t page, PageEntry entry, std::uint64_t barriers) {
-    copies_[oldest_] = {.page = page, .served = 0, .entry = entry, .barriers = barriers};
+    copies_[oldest_] = {.page = page, .served = 0, .stay = {entry, barriers}};
   }
 
  private:
@@ -81,8 +77,7 @@ class PageCopies {
   struct Copy {
     std::uint32_t page = 0;    // 0: none.
     std::uint32_t served = 0;  // Objects after the first.
-    PageEntry entry;
-    std::uint64_t barriers = 0;
+    AbsentStay stay;
   };
 
   void judge(const Copy& copy) {

@@ -145,14 +145,14 @@ void Runtime::prefetch(std::atomic<std::uint64_t>& at) {
       continue;
     }
     if (now.state() != PageState::kAbsent) return;
-    if (!now.by_page()) return ask_for_object(state, word, now, barriers);
+    if (!now.by_page()) return ask_for_object(state, word, {now, barriers});
     start_arrivals(state, word.page(), 1, 1);
     return;
   }
 }
 
-void Runtime::ask_for_object(ThreadState& thread, PointerWord word, PageEntry from, std::uint64_t barriers) {
-  EarlyObject* const early = thread.early.expect(word, from, barriers);
+void Runtime::ask_for_object(ThreadState& thread, PointerWord word, AbsentStay now) {
+  EarlyObject* const early = thread.early.expect(word, now);
   if (early == nullptr) return;
   std::array<AsyncRead*, 1> reads = {early};
   if (store_->start(reads) == 0) return early->forget();  // It is asked for again when it is missed.
@@ -162,8 +162,8 @@ void Runtime::ask_for_object(ThreadState& thread, PointerWord word, PageEntry fr
 
 // Whether the object had been asked for. Waits for it if it is on its way, not longer than a read of our
 // own would take.
-bool Runtime::take_early(ThreadState& thread, PointerWord word, PageEntry from, std::byte* to) {
-  EarlyObject* const early = thread.early.find(word, from, barriers_.load(std::memory_order_acquire));
+bool Runtime::take_early(ThreadState& thread, PointerWord word, AbsentStay now, std::byte* to) {
+  EarlyObject* const early = thread.early.find(word, now);
   if (early == nullptr) return false;
   while (early->is_coming()) store_->poll();
   if (!early->is_here()) return false;  // The read failed: ours will tell why.

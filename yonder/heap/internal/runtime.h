@@ -175,8 +175,8 @@ class Runtime {
                                std::uint32_t count);
   bool start_arrival(std::uint32_t page, std::vector<AsyncRead*>& started);
   void arrived(ArrivingPage& arriving, const Result<void>& result);
-  void ask_for_object(ThreadState& thread, PointerWord word, PageEntry from, std::uint64_t barriers);
-  bool take_early(ThreadState& thread, PointerWord word, PageEntry from, std::byte* to);
+  void ask_for_object(ThreadState& thread, PointerWord word, AbsentStay now);
+  bool take_early(ThreadState& thread, PointerWord word, AbsentStay now, std::byte* to);
 
   // ---- egress (egress.cc)
   static constexpr std::size_t kFramesAtOnce = 64;
