@@ -1,5 +1,7 @@
 // A node at its memory limit: allocations wait for memory, and nobody waits for them.
 #include <atomic>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "yonder/client/suite/bed.h"
@@ -38,8 +40,23 @@ class Obstacle {
   std::atomic<bool> is_armed_{false};
 };
 
-// Until the node says that it is full.
-std::vector<ObjectPtr> fill(Session& session) {
+// Lets the session work until `done` says so.
+template <typename Done>
+bool eventually(Session& session, Done&& done) {
+  const Deadline deadline = Deadline::after(session.clock(), ::yonder::testing::kPatience);
+  bool is_done = false;
+  const auto look = [&]() -> Task<void> {
+    while (!(is_done = done()) && !deadline.passed(session.clock().now())) {
+      co_await session.scheduler().sleep_for(std::chrono::microseconds(100));
+    }
+  };
+  session.scheduler().block_on(look());
+  return is_done;
+}
+
+// Until the node says that it is full, and nobody waits for memory any more: a call is counted for
+// a moment after its answer, and would be taken for the next one.
+std::vector<ObjectPtr> fill(Session& session, const node::Server& server) {
   std::vector<ObjectPtr> objects;
   for (bool is_full = false; !is_full;) {
     std::vector<AllocItem> items(50, {.bytes = kBytes});
@@ -54,6 +71,7 @@ std::vector<ObjectPtr> fill(Session& session) {
     }
   }
   EXPECT_GT(objects.size(), 100u);
+  EXPECT_TRUE(eventually(session, [&] { return server.stats().waiting == 0; }));
   return objects;
 }
 
@@ -67,34 +85,19 @@ void thin_out_all(Session& session, const std::vector<ObjectPtr>& objects) {
   for (const FreeItem& item : items) ASSERT_TRUE(item.result) << item.result.error();
 }
 
-// An allocation that is under way.
+// An allocation that is under way. It may outlive this, in a test that has failed.
 class Allocation {
  public:
-  explicit Allocation(Session& session) { session.scheduler().spawn(run(session)); }
-  bool is_done() const { return is_done_; }
-  const Result<ObjectPtr>& result() const { return result_; }
+  explicit Allocation(Session& session) { session.scheduler().spawn(run(session, result_)); }
+  bool is_done() const { return result_->has_value(); }
+  const Result<ObjectPtr>& result() const { return **result_; }
 
  private:
-  Task<void> run(Session& session) {
-    result_ = co_await session.async_alloc(kBytes);
-    is_done_ = true;
-  }
-  bool is_done_ = false;
-  Result<ObjectPtr> result_{ObjectPtr()};
-};
+  using Outcome = std::shared_ptr<std::optional<Result<ObjectPtr>>>;
+  static Task<void> run(Session& session, Outcome result) { *result = co_await session.async_alloc(kBytes); }
 
-// Lets the session work until `done` says so.
-template <typename Done>
-bool eventually(Session& session, Done&& done) {
-  const Deadline deadline = Deadline::after(session.clock(), ::yonder::testing::kPatience);
-  const auto look = [&]() -> Task<void> {
-    while (!done() && !deadline.passed(session.clock().now())) {
-      co_await session.scheduler().sleep_for(std::chrono::microseconds(100));
-    }
-  };
-  session.scheduler().block_on(look());
-  return done();
-}
+  Outcome result_ = std::make_shared<Outcome::element_type>();
+};
 
 TEST_P(ThreadedSuite, AnAllocationThatWaitsForMemoryHoldsUpNobody) {
   Obstacle obstacle;
@@ -102,7 +105,7 @@ TEST_P(ThreadedSuite, AnAllocationThatWaitsForMemoryHoldsUpNobody) {
   options.heap.on_shortage = [&] { return obstacle.meet(); };
   serve();
   const auto session = connect();
-  std::vector<ObjectPtr> objects = fill(*session);
+  std::vector<ObjectPtr> objects = fill(*session, *server_);
   obstacle.arm();
   const Allocation allocation(*session);
   const auto others = [&]() -> Task<void> {
@@ -128,7 +131,7 @@ TEST_P(ObjectSuite, AnAllocationAtTheLimitIsGivenWhatCompactionWinsBack) {
   options.heap.limit = Bytes(kLimit);
   serve();
   const auto session = connect();
-  thin_out_all(*session, fill(*session));
+  thin_out_all(*session, fill(*session, *server_));
   const std::uint64_t before = server_->stats().compaction.frames_freed;
   const auto object = session->alloc(60'000);
   EXPECT_TRUE(object) << object.error();
@@ -139,7 +142,7 @@ TEST_P(ObjectSuite, ABatchOfAllocationsAtTheLimitGetsAllThatThereIs) {
   options.heap.limit = Bytes(kLimit);
   serve();
   const auto session = connect();
-  thin_out_all(*session, fill(*session));
+  thin_out_all(*session, fill(*session, *server_));
   std::vector<AllocItem> items(100, {.bytes = 60'000});
   session->alloc_many(items);
   std::size_t made = 0;
@@ -160,7 +163,7 @@ TEST_P(ThreadedSuite, AnAllocationThatWaitsEndsWhenTheNodeStops) {
   options.heap.on_shortage = [&] { return obstacle.meet(); };
   serve();
   const auto session = connect();
-  fill(*session);
+  fill(*session, *server_);
   obstacle.arm();
   const Allocation allocation(*session);
   ASSERT_TRUE(eventually(*session, [&] { return server_->stats().waiting == 1; }));
@@ -181,7 +184,7 @@ TEST_P(ThreadedSuite, AClientThatGoesWhileItsAllocationWaitsLeavesNoObject) {
   options.heap.on_shortage = [&] { return obstacle.meet(); };
   serve();
   const auto session = connect();
-  const std::vector<ObjectPtr> objects = fill(*session);
+  const std::vector<ObjectPtr> objects = fill(*session, *server_);
   obstacle.arm();
   {
     auto gone = connect();
