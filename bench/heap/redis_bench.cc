@@ -1,10 +1,7 @@
 #include "bench/heap/redis_bench.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +19,7 @@
 
 #include "bench/heap/swap.h"
 #include "yonder/os/fd.h"
+#include "yonder/os/free_port.h"
 #include "yonder/os/mapping.h"
 #include "yonder/os/process.h"
 #include "yonder/os/steady_clock.h"
@@ -95,17 +93,6 @@ class Folder {
 
 Deadline soon() { return Deadline::at(os::SteadyClock::read() + std::chrono::seconds(120)); }
 
-Result<int> free_port() {
-  const os::Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t length = sizeof address;
-  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return fail_errno("a free port");
-  }
-  return ntohs(address.sin_port);
-}
-
 // What a program wrote, and that it ended well.
 Result<std::string> output_of(const std::vector<std::string>& command) {
   std::array<int, 2> ends{};
@@ -129,7 +116,8 @@ class Server {
   // `prefix` runs it; the folder takes its log; without a value those of redis-benchmark are set.
   static Result<Server> start(const std::vector<std::string>& prefix, const std::string& folder,
                               const char* name, const std::string& value) {
-    YONDER_TRY(port, free_port());
+    YONDER_TRY(place, os::free_port());
+    const int port = place.port();
     std::vector<std::string> command = prefix;
     for (const std::string& word :
          {std::string("redis-server"), std::string("--port"), std::to_string(port), std::string("--bind"),

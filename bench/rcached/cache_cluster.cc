@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "yonder/os/free_port.h"
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::bench {
@@ -41,11 +42,11 @@ CacheCluster::~CacheCluster() = default;
 
 Result<std::unique_ptr<CacheCluster>> CacheCluster::start(const CacheClusterOptions& options) {
   auto cluster = std::unique_ptr<CacheCluster>(new CacheCluster());
-  YONDER_TRY(directory_port, free_cache_port());
+  YONDER_TRY(directory_port, os::free_port());
   const std::string directory = options.fabric == "shm" ? fmt::format("shm:rcached-bench-{}", ::getpid())
                                                         : "tcp://" + directory_port.to_string();
   for (std::size_t i = 0; i < options.servers; ++i) {
-    YONDER_TRY(admin, free_cache_port());
+    YONDER_TRY(admin, os::free_port());
     const std::string agent = options.fabric == "shm" ? "shm:" : "tcp://127.0.0.1:0";
     YONDER_TRY(process,
                CacheProcess::start({.program = options.program,

@@ -7,19 +7,15 @@
 #include <utility>
 
 #include "yonder/os/fd.h"
+#include "yonder/os/free_port.h"
 #include "yonder/os/socket.h"
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::bench {
 
-Result<os::SocketAddress> free_cache_port() {
-  YONDER_TRY(addresses, os::SocketAddress::resolve("127.0.0.1:0", {.for_listening = true}));
-  YONDER_TRY(socket, os::Socket::listen(addresses.front(), {}));
-  return socket.local_address();
-}
-
 Result<CacheProcess> CacheProcess::start(const CacheProcessOptions& options) {
-  YONDER_TRY(address, free_cache_port());
+  // memcached does not tell which port it took if it may choose.
+  YONDER_TRY(address, os::free_port());
   YONDER_TRY(quiet, os::Fd::open("/dev/null", O_WRONLY));
   std::vector<std::string> argv = {options.program,
                                    "-l",

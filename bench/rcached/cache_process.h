@@ -19,9 +19,6 @@ struct CacheProcessOptions {
   std::vector<std::string> further = {};  // Arguments.
 };
 
-// A port of the loopback that was free a moment ago: memcached does not tell which one it took.
-Result<os::SocketAddress> free_cache_port();
-
 class CacheProcess {
  public:
   // Starts it on a free port of the loopback and waits until it answers. Errors: kNotFound

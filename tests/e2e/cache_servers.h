@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/e2e/free_port.h"
+#include "yonder/os/free_port.h"
 #include "yonder/os/process.h"
 #include "yonder/os/socket.h"
 #include "yonder/os/steady_clock.h"
@@ -39,6 +39,8 @@ bool eventually(Condition condition) {
   }
   return true;
 }
+
+inline os::SocketAddress free_port() { return os::free_port().value(); }
 
 class CacheDirectory {
  public:

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "tests/e2e/daemon.h"
-#include "tests/e2e/free_port.h"
 #include "yonder/base/prng.h"
+#include "yonder/os/free_port.h"
 #include "yonder/os/process.h"
 #include "yonder/testing/seed.h"
 
@@ -291,7 +291,7 @@ void verify_all(RedisClient& redis, int version) {
 
 TEST(Preload, KeepsEveryValueOfARedisServerLargerThanItsLocalMemory) {
   const Folder folder;
-  const int port = free_port().port();
+  const int port = os::free_port().value().port();
   constexpr std::uint64_t kLocal = 32 << 20;
   os::Child server = start(folder, {"--far", "256MiB", "--local", "32MiB"},
                            {"redis-server", "--port", std::to_string(port), "--bind", "127.0.0.1", "--save",
