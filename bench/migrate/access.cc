@@ -50,7 +50,7 @@ Result<AccessReport> access_after_receive(TargetSide& side) {
 }
 
 Result<AccessReport> measure_access(const std::string& provider, bool prefetch) {
-  const PairOptions options{.provider = provider, .receive = {.prefetch = prefetch}};
+  const PairOptions options{.provider = provider, .receive = {.prefetch = prefetch}, .pin = true};
   YONDER_TRY(pair, Pair::start(options, [&](TargetSide& side) -> Result<void> {
                YONDER_TRY(result, access_after_receive(side));
                YONDER_TRY_VOID(side.line().say(result.p95_us));

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "yonder/cache/server.h"
 #include "yonder/os/free_port.h"
 #include "yonder/os/steady_clock.h"
 
@@ -92,6 +93,17 @@ Result<void> CacheCluster::order(std::size_t partition, std::size_t to) {
 
 Result<void> CacheCluster::drain(std::size_t server) {
   YONDER_TRY_VOID(parse(members_[server].admin->Post("/api/v1/drain"), "drain a server"));
+  return {};
+}
+
+Result<void> CacheCluster::limit_serving(double share) {
+  std::vector<CpuQuota> quotas;
+  for (const Member& member : members_) {
+    YONDER_TRY(quota, CpuQuota::create(std::to_string(quotas.size()), share));
+    quotas.push_back(std::move(quota));
+    YONDER_TRY_VOID(quotas.back().take_threads(member.process.pid(), cache::kWorkerThreadName));
+  }
+  for (CpuQuota& quota : quotas) quotas_.push_back(std::move(quota));
   return {};
 }
 

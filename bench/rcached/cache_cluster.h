@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/rcached/cache_process.h"
+#include "bench/rcached/cpu_quota.h"
 #include "yonder/base/result.h"
 #include "yonder/os/address.h"
 
@@ -42,6 +43,9 @@ class CacheCluster {
   Result<void> order(std::size_t partition, std::size_t to);
   // Returns when the server owns nothing and all its bytes have arrived elsewhere.
   Result<void> drain(std::size_t server);
+  // From now on the threads that serve clients have no more than this of a core, those of each server
+  // together. kUnsupported: this machine, or this user, cannot.
+  Result<void> limit_serving(double share);
   // Whether bytes are still leaving a server, or arriving at it.
   Result<bool> is_moving(std::size_t server);
 
@@ -54,6 +58,7 @@ class CacheCluster {
   CacheCluster() = default;
 
   std::vector<Member> members_;
+  std::vector<CpuQuota> quotas_;  // One of each member, or none.
 };
 
 }  // namespace yonder::bench

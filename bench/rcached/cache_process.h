@@ -26,6 +26,7 @@ class CacheProcess {
   static Result<CacheProcess> start(const CacheProcessOptions& options);
 
   const os::SocketAddress& address() const { return address_; }
+  pid_t pid() const { return child_.pid(); }
   // Resident memory. Errors: those of os::usage_of.
   Result<std::uint64_t> resident_bytes() const;
 

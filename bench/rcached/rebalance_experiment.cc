@@ -274,11 +274,21 @@ void Experiment::show(Report& report) const {
   report.ratio("hot_mean_after_vs_before", hot_after.mean_us / hot_before.mean_us, 0);
 }
 
+// What the servers have then; 0: as much as they get, also where nothing else can be had.
+Result<double> limit_serving(CacheCluster& cluster, double share) {
+  if (share == 0) return 0;
+  const Result<void> limited = cluster.limit_serving(share);
+  if (!limited && limited.error() == ErrorCode::kUnsupported) return 0;
+  if (!limited) return std::unexpected(limited.error());
+  return share;
+}
+
 }  // namespace
 
 Result<void> run_rebalance_experiment(const std::string& rcached, const Options& options, Report& report) {
   const std::uint64_t keys = number_parameter(options, "keys", options.quick ? 400'000 : 2'000'000);
   const Duration stretch = std::chrono::seconds(options.quick ? 2 : 5);
+  const double share = static_cast<double>(number_parameter(options, "serving_percent", 25)) / 100;
   const std::string fabric = options.fabric == "shm" ? "shm" : "tcp";
   YONDER_TRY(cluster, CacheCluster::start({.program = rcached,
                                            .servers = kServers,
@@ -295,6 +305,8 @@ Result<void> run_rebalance_experiment(const std::string& rcached, const Options&
   Experiment experiment(*cluster, load);
   YONDER_TRY_VOID(experiment.spread_partitions());
   YONDER_TRY_VOID(load.fill());
+  YONDER_TRY(limited_to, limit_serving(*cluster, share));
+  report.param("rebalance_serving_share", limited_to);
   YONDER_TRY_VOID(experiment.run_before(stretch));
   YONDER_TRY_VOID(experiment.move_two_partitions(stretch));
   YONDER_TRY_VOID(experiment.drain_a_server());

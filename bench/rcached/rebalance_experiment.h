@@ -3,6 +3,10 @@
 // first server with more than its share; two of its partitions move to the least loaded
 // server while clients go on; then, beyond the paper, a server is drained.
 //
+// The paper had a machine for each server. Here all share the processors, and a hot server would have
+// what the others leave: so the threads that serve have a quarter of a core each (cpu_quota.h;
+// `--set serving_percent=P`, 0: as much as they get), where that can be had (rebalance_serving_share).
+//
 // Results:
 //   failed_requests                 replies that are errors, broken connections (must be 0)
 //   lost_values                     values missing, stale or of another key (must be 0)

@@ -27,6 +27,9 @@ namespace yonder::cache {
 // Descriptors a server needs besides those of its clients.
 inline constexpr std::size_t kReservedFds = 64;
 
+// What `top -H` and `perf` call the threads that serve clients; the kernel takes 15 letters.
+inline constexpr const char* kWorkerThreadName = "cache-worker";
+
 struct ListenAt {
   // "host:port", "*:port", or a path of a Unix socket (begins with '/' or '.', or '@' for
   // an abstract name). Port 0: one that is free.

@@ -1,10 +1,12 @@
 #include "yonder/cache/internal/worker.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <array>
 #include <utility>
 
+#include "yonder/cache/server.h"
 #include "yonder/os/steady_clock.h"
 
 namespace yonder::cache {
@@ -39,6 +41,7 @@ Result<std::unique_ptr<Worker>> Worker::create(Service& service, const WorkerOpt
       new Worker(service, options, std::move(on_gone), std::move(epoll), std::move(bell)));
   YONDER_TRY_VOID(worker->epoll_.add(worker->bell_.fd(), os::kEpollReadable, 0));
   worker->thread_ = std::thread([raw = worker.get()] { raw->run(); });
+  ::pthread_setname_np(worker->thread_.native_handle(), kWorkerThreadName);
   return worker;
 }
 
