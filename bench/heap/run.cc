@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -180,7 +182,11 @@ Result<T> value_from_child(const std::function<int(T&)>& body, Duration timeout)
   static_assert(std::is_trivially_copyable_v<T>, "it is written by one process and read by another");
   YONDER_TRY(shared, os::Mapping::anonymous({.bytes = sizeof(T), .shared = true}));
   auto* const value = new (shared.data()) T{};
-  YONDER_TRY(child, os::Child::fork([&] { return body(*value); }));
+  YONDER_TRY(child, os::Child::fork([&] {
+               // Goes with a parent that is killed: else it would disturb what is measured next.
+               (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+               return body(*value);
+             }));
   YONDER_TRY(status, child.wait(Deadline::at(os::SteadyClock::read() + timeout)));
   if (!status.success()) return fail(ErrorCode::kClosed, "heap bench: a run ended badly", status.value);
   return *value;
